@@ -1,0 +1,19 @@
+// "Did you mean": the closest of a list of names.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ztplan {
+
+/// The candidate with the least edit distance when it is close enough to be a
+/// slip (at most a third of the letters); empty otherwise.
+std::string nearest_name(std::string_view wrong,
+                         std::span<const std::string> candidates);
+
+/// All of `values` that are closest to `wanted`: one below and one above.
+std::string nearest_values(long wanted, std::span<const long> values);
+
+}  // namespace ztplan

@@ -1,0 +1,45 @@
+// Which layers each pipeline stage and virtual chunk holds.
+#pragma once
+
+#include <vector>
+
+#include "spec/model.h"
+#include "strategy/strategy.h"
+
+namespace ztplan {
+
+/// Layers that run without leaving a device: a virtual stage.
+struct ChunkShape {
+  std::vector<int> layers_of_kind;  // counts, indexed as LayerKinds::kinds
+  bool has_embedding = false;
+  bool has_head = false;
+  auto operator<=>(const ChunkShape&) const = default;
+  int layers() const;
+};
+
+/// What one stage holds: `virtual_stages` chunks.
+struct StageShape {
+  std::vector<ChunkShape> chunks;
+  auto operator<=>(const StageShape&) const = default;
+  int layers() const;
+  bool has_embedding() const;
+  bool has_head() const;
+};
+
+/// Layers of each of pipeline * virtual_stages chunks in execution order
+/// (chunk c runs on stage c % pipeline). Even, or with embedding and loss
+/// counted as layers (`ends_as_layers`), or as `stage_layers` says. Empty when
+/// the layers do not divide so.
+std::vector<int> chunk_layers(int layers, const Strategy& strategy);
+
+/// One shape per stage. Requires that `chunk_layers` is not empty.
+std::vector<StageShape> stage_shapes(const LayerKinds& kinds,
+                                     const Strategy& strategy);
+
+/// Chunks whose activations stage `stage` holds at its worst moment, in units
+/// of one chunk of one micro-batch. GPipe: m * v. 1F1B: min(m, p - stage).
+/// Interleaved: min(2(p - stage - 1) + (v - 1) p + 1, m v).
+/// Source: Megatron-LM schedules.py, get_pp_rank_microbatches.
+int chunks_in_flight(const Strategy& strategy, int stage, int micro_batches);
+
+}  // namespace ztplan

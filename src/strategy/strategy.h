@@ -1,0 +1,97 @@
+// A strategy: how one training step is cut over devices, and its one-line text.
+// What it costs is not known here.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/model.h"
+
+namespace ztplan {
+
+enum class Schedule { gpipe, one_f_one_b, interleaved };
+enum class ContextKind { ring, ulysses };
+enum class OffloadTier { none, cpu, nvme };
+enum class Precision { fp32, fp16, bf16, fp8 };
+enum class AttentionKernel { flash, eager };
+
+/// What leaves the device. Optimizer states go first; parameters may follow.
+struct Offload {
+  OffloadTier optimizer = OffloadTier::none;
+  OffloadTier parameters = OffloadTier::none;
+  auto operator<=>(const Offload&) const = default;
+};
+
+/// What is thrown away in forward and computed again in backward.
+struct Recompute {
+  enum class Mode { none, selective, full };
+  Mode mode = Mode::none;
+  bool attention = false;   // selective: attention core (scores, softmax)
+  bool norms = false;       // selective: norm outputs
+  bool activation = false;  // selective: GELU output or gated product
+  int layers = 0;  // full: how many layers of each stage; 0: all of them
+  auto operator<=>(const Recompute&) const = default;
+};
+
+struct Strategy {
+  int tensor = 1;
+  int pipeline = 1;
+  int virtual_stages = 1;  // chunks of layers per stage
+  int context = 1;
+  int expert = 1;  // lies inside data * context * tensor
+  int data = 1;
+  bool sequence_parallel = false;
+  int zero = 0;
+  int shard_group = 0;  // ZeRO group inside data * context; 0: all of it
+  Offload offload;
+  Recompute recompute;
+  int micro_batch = 1;
+  Schedule schedule = Schedule::one_f_one_b;
+  ContextKind context_kind = ContextKind::ring;
+  bool ends_as_layers = false;  // embedding and loss count as a layer each
+  std::vector<int> stage_layers;  // explicit layers of each stage; empty: even
+  auto operator<=>(const Strategy&) const = default;
+};
+
+/// What is trained per step, in which numbers, by whose rules.
+struct Workload {
+  int sequence = 0;      // tokens
+  int global_batch = 0;  // sequences
+  Precision precision = Precision::bf16;
+  Precision gradient = Precision::fp32;  // dtype gradients accumulate in
+  AttentionKernel attention = AttentionKernel::flash;
+  std::string engine;  // a name known to strategy/engine
+  auto operator<=>(const Workload&) const = default;
+};
+
+int devices(const Strategy& strategy);
+/// global_batch / (data * micro_batch). Requires that it divides.
+int micro_batches(const Strategy& strategy, const Workload& workload);
+/// Ranks that share model states under ZeRO: shard_group, or data * context.
+int zero_group(const Strategy& strategy);
+/// Ranks that hold the same expert weights.
+int expert_data(const Strategy& strategy);
+
+/// "tp=8,pp=8,vpp=1,cp=1,ep=1,dp=16,sp=1,zero=1,offload=none,
+/// recompute=selective,micro=1,schedule=1f1b" and, when they differ from their
+/// defaults, cp_type, shard, stages. `parse_strategy` reads it back.
+std::string to_text(const Strategy& strategy);
+
+/// Missing keys take their defaults; `dp` missing and `gpus` > 0: what is left.
+/// Throws `Error` that names the key, the value and what is allowed.
+Strategy parse_strategy(std::string_view text, int gpus);
+
+std::string_view to_text(Precision precision);
+std::string_view to_text(Schedule schedule);
+std::string to_text(const Offload& offload);
+std::string to_text(const Recompute& recompute);
+Precision parse_precision(std::string_view text);
+Offload parse_offload(std::string_view text);
+Recompute parse_recompute(std::string_view text);
+
+/// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1.
+int bytes_of(Precision precision);
+
+}  // namespace ztplan
