@@ -20,24 +20,24 @@ struct Constant {
 
 /// Constants for one device architecture. Fields without unit are shares.
 struct Calibration {
-  std::string name;  // "published", or the file it came from
-  Constant matmul_share;         // of peak, what large typical products reach
-  Constant matmul_k_fill;        // elements of K lost to prologue and epilogue
-  Constant matmul_start;         // seconds per product
-  Constant unaligned_share;      // of the rate when a size is no multiple of 8
-  Constant fp8_share;            // of (fp8 peak / bf16 peak) that is gained
-  Constant memory_share;         // of data-sheet memory bandwidth
-  Constant flash_share;          // of peak, forward, long sequences
-  Constant flash_half_sequence;  // tokens at which half of it is reached
-  Constant flash_backward_share; // backward rate over forward rate
-  Constant kernel_start;         // host seconds per kernel that is not hidden
-  Constant ring_latency_factor;  // k of nccl_cost_model section 12
-  Constant ring_bandwidth_factor;// e of the same
-  Constant network_share;        // of the NIC rate a ring reaches
-  Constant host_adam_bytes;      // bytes per parameter of a CPU Adam step
-  Constant host_memory_share;    // of host memory bandwidth it reaches
-  Constant transfer_share;       // of the host link large pinned copies reach
-  Constant nvme_share;           // of the drive's rate
+  std::string name;               // "published", or the file it came from
+  Constant matmul_share;          // of peak, what large typical products reach
+  Constant matmul_k_fill;         // elements of K lost to prologue and epilogue
+  Constant matmul_start;          // seconds per product
+  Constant unaligned_share;       // of the rate when a size is no multiple of 8
+  Constant fp8_share;             // of (fp8 peak / bf16 peak) that is gained
+  Constant memory_share;          // of data-sheet memory bandwidth
+  Constant flash_share;           // of peak, forward, long sequences
+  Constant flash_half_sequence;   // tokens at which half of it is reached
+  Constant flash_backward_share;  // backward rate over forward rate
+  Constant kernel_start;          // host seconds per kernel that is not hidden
+  Constant ring_latency_factor;   // k of nccl_cost_model section 12
+  Constant ring_bandwidth_factor;  // e of the same
+  Constant network_share;          // of the NIC rate a ring reaches
+  Constant host_adam_bytes;        // bytes per parameter of a CPU Adam step
+  Constant host_memory_share;      // of host memory bandwidth it reaches
+  Constant transfer_share;         // of the host link large pinned copies reach
+  Constant nvme_share;             // of the drive's rate
 };
 
 /// The same constants moved to the fast (`high` shares, `low` times) or slow

@@ -14,8 +14,8 @@ namespace ztplan {
 enum class Trust { measured, given, stored, cross, quoted, assumed };
 
 struct DeviceSpec {
-  std::string id;    // "h100-sxm-80gb"
-  std::string name;  // "NVIDIA H100 80GB HBM3"
+  std::string id;            // "h100-sxm-80gb"
+  std::string name;          // "NVIDIA H100 80GB HBM3"
   std::string architecture;  // "Volta", "Ampere", "Hopper", "Blackwell", ...
   Bytes memory;              // what the framework reports as total
   BytesPerSecond memory_bandwidth;
@@ -48,8 +48,8 @@ struct Level {
 };
 
 struct HostSpec {
-  Bytes memory;       // of one node
-  Bytes nvme;         // of one node; 0: none
+  Bytes memory;                          // of one node
+  Bytes nvme;                            // of one node; 0: none
   BytesPerSecond nvme_read, nvme_write;  // of one node
   BytesPerSecond memory_bandwidth;       // of one node
   BytesPerSecond device_link;  // host to device, per device, one direction

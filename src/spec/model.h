@@ -10,12 +10,20 @@
 
 namespace ztplan {
 
-enum class Norm { layer, rms };  // LayerNorm has weight and bias, RMSNorm weight
+enum class Norm {
+  layer,
+  rms
+};  // LayerNorm has weight and bias, RMSNorm weight
 enum class Positions { none, learned, rotary, alibi, relative };
 enum class Activation { gelu, relu, silu };
-enum class QkNorm { none, head, full };  // none; over head_size; whole projection
+enum class QkNorm {
+  none,
+  head,
+  full
+};  // none; over head_size; whole projection
 
-/// Latent attention (MLA) of DeepSeek V2/V3. Sizes are a head's, ranks a layer's.
+/// Latent attention (MLA) of DeepSeek V2/V3. Sizes are a head's, ranks a
+/// layer's.
 struct Latent {
   int q_rank = 0;   // 0: queries are projected at full rank
   int kv_rank = 0;  // 0: no latent attention at all
@@ -76,17 +84,18 @@ struct ModelSpec {
   std::vector<std::string> aliases;
   std::string hub_id;  // e.g. "meta-llama/Llama-3.1-8B", or empty
   int hidden = 0;
-  int vocab = 0;     // unpadded
-  int sequence = 0;  // tokens of a training sequence unless --seq says otherwise
+  int vocab = 0;  // unpadded
+  int sequence =
+      0;  // tokens of a training sequence unless --seq says otherwise
   Norm norm = Norm::layer;
   Positions positions = Positions::learned;
   int position_rows = 0;  // rows of a learned table (OPT: max positions + 2)
   bool tied = false;      // the head is the embedding, counted once
   bool embedding_norm = false;  // BLOOM
   bool final_norm = true;
-  int embedding_size = 0;         // OPT-350m: 512, projected to hidden; 0: hidden
-  int relative_buckets = 0;       // T5: rows of the bias table of each stack
-  int encoder_layers = 0;         // T5: leading layers that form the encoder
+  int embedding_size = 0;    // OPT-350m: 512, projected to hidden; 0: hidden
+  int relative_buckets = 0;  // T5: rows of the bias table of each stack
+  int encoder_layers = 0;    // T5: leading layers that form the encoder
   std::vector<LayerGroup> layers;  // in order, encoder first
   int global_batch = 0;  // sequences a step in its publication; 0: not known
   std::string source;    // document, table, date
@@ -96,11 +105,13 @@ struct ModelSpec {
 
 /// Parameters of one layer by how a strategy may cut them.
 struct LayerParameters {
-  std::int64_t attention = 0;   // query, output (and latent up) projections
-  std::int64_t key_value = 0;   // key and value projections: cut at most kv_heads
-  std::int64_t mlp = 0;         // dense MLP and shared experts
-  std::int64_t experts = 0;     // routed experts
-  std::int64_t replicated = 0;  // norms, router, row-parallel biases, latent down
+  std::int64_t attention = 0;  // query, output (and latent up) projections
+  std::int64_t key_value =
+      0;                     // key and value projections: cut at most kv_heads
+  std::int64_t mlp = 0;      // dense MLP and shared experts
+  std::int64_t experts = 0;  // routed experts
+  std::int64_t replicated =
+      0;  // norms, router, row-parallel biases, latent down
   std::int64_t total() const {
     return attention + key_value + mlp + experts + replicated;
   }

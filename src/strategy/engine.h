@@ -40,10 +40,10 @@ struct Rule {
 };
 
 struct Engine {
-  const char* name;     // "megatron"
-  const char* version;  // whose behaviour the rules and sizes are
+  const char* name;             // "megatron"
+  const char* version;          // whose behaviour the rules and sizes are
   std::span<const Rule> rules;  // beside the rules that hold for any engine
-  int vocab_multiple;   // rows of the vocabulary are padded to this times tensor
+  int vocab_multiple;  // rows of the vocabulary are padded to this times tensor
   std::int64_t bucket_elements;  // of gradient reduction, at least
 };
 

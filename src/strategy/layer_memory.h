@@ -11,9 +11,9 @@ namespace ztplan {
 
 /// Of one layer, one micro-batch, one device.
 struct LayerActivations {
-  Bytes saved;       // from forward to backward, less what is recomputed
-  Bytes checkpoint;  // kept when the whole layer is recomputed: its input
-  Bytes working;     // above `saved` while its backward runs
+  Bytes saved;             // from forward to backward, less what is recomputed
+  Bytes checkpoint;        // kept when the whole layer is recomputed: its input
+  Bytes working;           // above `saved` while its backward runs
   Bytes attention_scores;  // one fp32 score tensor when eager, else 0
 };
 

@@ -50,7 +50,7 @@ struct Strategy {
   int micro_batch = 1;
   Schedule schedule = Schedule::one_f_one_b;
   ContextKind context_kind = ContextKind::ring;
-  bool ends_as_layers = false;  // embedding and loss count as a layer each
+  bool ends_as_layers = false;    // embedding and loss count as a layer each
   std::vector<int> stage_layers;  // explicit layers of each stage; empty: even
   auto operator<=>(const Strategy&) const = default;
 };

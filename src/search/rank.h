@@ -1,0 +1,24 @@
+// The best strategies of a question: legality, then memory, then a lower bound
+// of time from the same price list, then the simulated step for those that can
+// still win. Equal to brute force, in a fixed order.
+#pragma once
+
+#include <functional>
+
+#include "search/question.h"
+
+namespace ztplan {
+
+/// Called now and then with the candidates considered so far.
+using Progress = std::function<void(std::int64_t considered)>;
+
+Ranking rank(const Question& question, const Progress& progress);
+
+/// All there is to know of one strategy, fitting or not.
+Plan evaluate(const Question& question, const Engine& engine,
+              const Strategy& strategy);
+
+/// Missing bytes of a plan on its fullest tier; 0 or less when it fits.
+NearMiss missing_memory(const Question& question, const Plan& plan);
+
+}  // namespace ztplan
