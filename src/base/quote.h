@@ -1,0 +1,16 @@
+// User's text inside our messages: one line, bounded, safe on a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ztplan {
+
+/// `text` in double quotes, cut after 60 bytes; control characters, quotes and
+/// bytes that are not UTF-8 appear as \n, \" or \x1b.
+std::string quote(std::string_view text);
+
+/// Length of the valid UTF-8 sequence `text` begins with; 0 when it does not.
+std::size_t utf8_length(std::string_view text);
+
+}  // namespace ztplan
