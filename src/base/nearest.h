@@ -9,11 +9,13 @@
 namespace ztplan {
 
 /// The candidate with the least edit distance when it is close enough to be a
-/// slip (at most a third of the letters); empty otherwise.
+/// slip (at most a third of the letters), else the first that begins with
+/// `wrong`; empty otherwise. Case does not count.
 std::string nearest_name(std::string_view wrong,
                          std::span<const std::string> candidates);
 
-/// All of `values` that are closest to `wanted`: one below and one above.
+/// All of `values` that are closest to `wanted`: one below and one above,
+/// as "4 or 8"; `wanted` alone when it is among them; empty for no values.
 std::string nearest_values(long wanted, std::span<const long> values);
 
 }  // namespace ztplan
