@@ -10,17 +10,12 @@
 
 namespace ztplan {
 
-enum class Norm {
-  layer,
-  rms
-};  // LayerNorm has weight and bias, RMSNorm weight
+/// LayerNorm has weight and bias, RMSNorm a weight.
+enum class Norm { layer, rms };
 enum class Positions { none, learned, rotary, alibi, relative };
 enum class Activation { gelu, relu, silu };
-enum class QkNorm {
-  none,
-  head,
-  full
-};  // none; over head_size; whole projection
+/// Over each head, or over the whole projection.
+enum class QkNorm { none, head, full };
 
 /// Latent attention (MLA) of DeepSeek V2/V3. Sizes are a head's, ranks a
 /// layer's.
@@ -36,7 +31,8 @@ struct Latent {
 struct Attention {
   int heads = 0;      // query heads
   int kv_heads = 0;   // key/value heads: heads (MHA), fewer (GQA), 1 (MQA)
-  int head_size = 0;  // heads * head_size need not equal hidden
+  int head_size = 0;  // heads * head_size need not equal hidden; of queries
+                      // and keys (nope + rope) when latent
   bool qkv_bias = false;
   bool output_bias = false;
   QkNorm qk_norm = QkNorm::none;
@@ -44,7 +40,7 @@ struct Attention {
   bool causal = true;
   bool cross = false;  // a second attention over an encoder (T5 decoder)
   int window = 0;      // tokens a query sees; 0: all
-  Latent latent;
+  Latent latent = {};
   auto operator<=>(const Attention&) const = default;
   bool is_latent() const { return latent.kv_rank > 0; }
 };
@@ -84,13 +80,15 @@ struct ModelSpec {
   std::vector<std::string> aliases;
   std::string hub_id;  // e.g. "meta-llama/Llama-3.1-8B", or empty
   int hidden = 0;
-  int vocab = 0;  // unpadded
-  int sequence =
-      0;  // tokens of a training sequence unless --seq says otherwise
+  int vocab = 0;     // unpadded
+  int sequence = 0;  // tokens of one, unless --seq says otherwise
   Norm norm = Norm::layer;
+  bool norm_weight = true;  // false: plain normalization (OLMo)
+  bool norm_bias = true;    // of LayerNorm; false: weight alone (MPT)
   Positions positions = Positions::learned;
-  int position_rows = 0;  // rows of a learned table (OPT: max positions + 2)
-  bool tied = false;      // the head is the embedding, counted once
+  int position_rows = 0;   // rows of a learned table (OPT: max positions + 2)
+  bool tied = false;       // the head is the embedding, counted once
+  bool head_bias = false;  // one a word (GPT-J, Phi-2)
   bool embedding_norm = false;  // BLOOM
   bool final_norm = true;
   int embedding_size = 0;    // OPT-350m: 512, projected to hidden; 0: hidden
@@ -103,15 +101,22 @@ struct ModelSpec {
   std::optional<std::int64_t> published_active_parameters;
 };
 
-/// Parameters of one layer by how a strategy may cut them.
+/// Parameters of one layer by how a strategy may cut them. Every parameter is
+/// in exactly one part.
 struct LayerParameters {
-  std::int64_t attention = 0;  // query, output (and latent up) projections
-  std::int64_t key_value =
-      0;                     // key and value projections: cut at most kv_heads
-  std::int64_t mlp = 0;      // dense MLP and shared experts
-  std::int64_t experts = 0;  // routed experts
-  std::int64_t replicated =
-      0;  // norms, router, row-parallel biases, latent down
+  /// Query projection and its bias, output projection, sinks; of latent
+  /// attention the up projections from either latent.
+  std::int64_t attention = 0;
+  /// Key and value projections and their biases: cut at most kv_heads ways.
+  /// 0 in latent attention.
+  std::int64_t key_value = 0;
+  /// Dense MLP or shared experts, with the biases of their first matrices.
+  std::int64_t mlp = 0;
+  /// Routed experts with all their biases.
+  std::int64_t experts = 0;
+  /// Norms (also of queries, keys and latents), router and its bias, shared
+  /// gate, biases of output and second MLP matrix, latent down projections.
+  std::int64_t replicated = 0;
   std::int64_t total() const {
     return attention + key_value + mlp + experts + replicated;
   }
@@ -121,10 +126,13 @@ LayerParameters layer_parameters(const ModelSpec& model, const Layer& layer);
 
 /// Token embedding [vocab, embedding_size], without positions.
 std::int64_t embedding_parameters(const ModelSpec& model);
-/// Learned positions, embedding norm and projections: beside the embedding.
+/// Beside the embedding: learned positions [position_rows, hidden], embedding
+/// norm, projections from and to embedding_size, and the relative bias tables
+/// [relative_buckets, heads] that the first layer of each stack owns.
 std::int64_t embedding_extra_parameters(const ModelSpec& model);
-/// Output matrix [hidden, vocab]; 0 when tied.
+/// Output matrix [embedding_size or hidden, vocab], 0 when tied, and its bias.
 std::int64_t head_parameters(const ModelSpec& model);
+/// One norm a stack: an encoder has its own.
 std::int64_t final_norm_parameters(const ModelSpec& model);
 
 /// All trainable parameters, tied weights once. Exact.
@@ -141,7 +149,8 @@ struct LayerKinds {
 };
 LayerKinds layer_kinds(const ModelSpec& model);
 
-/// Throws `Error` naming the first field that cannot be a model.
+/// Throws `Error` naming the first field that cannot be a model and what it may
+/// be. What passes has counts and shapes whose products fit in 64 bits.
 void validate(const ModelSpec& model);
 
 }  // namespace ztplan
