@@ -31,7 +31,7 @@ struct Recompute {
   bool attention = false;   // selective: attention core (scores, softmax)
   bool norms = false;       // selective: norm outputs
   bool activation = false;  // selective: GELU output or gated product
-  int layers = 0;  // full: how many layers of each stage; 0: all of them
+  int layers = 0;  // full: how many layers of each chunk; 0: all of them
   auto operator<=>(const Recompute&) const = default;
 };
 

@@ -1,0 +1,79 @@
+#include "step/layer_work.h"
+#include "step/work_writer.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kEmbeddingForward = 4;   // row in, row out
+constexpr int kEmbeddingBackward = 6;  // gradient in, touched row in and out
+constexpr int kNormForward = 4, kNormBackward = 8;
+
+// Bytes a logit costs around the head product when the loss works on fp32
+// logits: the cast, maximum, exponentials, their sum, the gradient, the cast
+// back. Source: operators of Megatron-LM core/tensor_parallel/cross_entropy.py.
+constexpr int kLossForward = 12, kLossBackward = 8;
+constexpr int kLossScalars = 3;  // maximum, target logit, sum: 4 bytes a token
+constexpr int kEndKernels = 10;
+
+Linear head(const WorkWriter& write, const Setting& setting,
+            const Strategy& strategy, std::int64_t vocab) {
+  return {write.tokens(),       divide_up(vocab, strategy.tensor),
+          setting.model.hidden, 1,
+          Cut::column,          setting.model.hidden};
+}
+
+void embedding_sum(WorkWriter& write, const Setting& setting,
+                   const Strategy& strategy, CollectiveOp cut_op, bool always) {
+  const Bytes bytes{write.tokens() * setting.model.hidden * write.width()};
+  if (strategy.sequence_parallel)
+    write.collective(TimeTerm::tensor_comm, cut_op, tensor_group(strategy),
+                     bytes, 1, 0);
+  else if (always)
+    write.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
+                     tensor_group(strategy), bytes, 1, 0);
+}
+
+}  // namespace
+
+Recipe embedding_forward(const Setting& setting, const Strategy& strategy) {
+  WorkWriter write(setting, strategy);
+  write.pass(write.tokens() * setting.model.hidden, kEmbeddingForward);
+  embedding_sum(write, setting, strategy, CollectiveOp::reduce_scatter, true);
+  write.launches(kEndKernels);
+  return std::move(write).take("embedding");
+}
+
+Recipe embedding_backward(const Setting& setting, const Strategy& strategy) {
+  WorkWriter write(setting, strategy);
+  embedding_sum(write, setting, strategy, CollectiveOp::all_gather, false);
+  write.pass(write.tokens() * setting.model.hidden, kEmbeddingBackward);
+  write.launches(kEndKernels);
+  return std::move(write).take("embedding gradient");
+}
+
+Recipe head_forward(const Setting& setting, const Strategy& strategy,
+                    std::int64_t vocab) {
+  WorkWriter write(setting, strategy);
+  const Linear product = head(write, setting, strategy, vocab);
+  write.pass(write.cut_tokens() * setting.model.hidden, kNormForward);
+  write.forward(product);
+  write.pass(write.tokens() * product.outputs, kLossForward);
+  write.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
+                   tensor_group(strategy), Bytes{4 * write.tokens()},
+                   kLossScalars, 0);
+  write.launches(kEndKernels);
+  return std::move(write).take("head and loss");
+}
+
+Recipe head_backward(const Setting& setting, const Strategy& strategy,
+                     std::int64_t vocab) {
+  WorkWriter write(setting, strategy);
+  const Linear product = head(write, setting, strategy, vocab);
+  write.pass(write.tokens() * product.outputs, kLossBackward);
+  write.backward(product);
+  write.pass(write.cut_tokens() * setting.model.hidden, kNormBackward);
+  write.launches(2L * kEndKernels);
+  return std::move(write).take("head gradient");
+}
+
+}  // namespace ztplan

@@ -1,0 +1,327 @@
+#include "step/layer_work.h"
+
+#include "step/work_writer.h"
+
+namespace ztplan {
+namespace {
+
+// Bytes per 16-bit element that fused kernels read and write. Source: the
+// tensors each operation touches; the same counts as in
+// "Data Movement Is All You Need" (arXiv 2007.00072), fused column.
+constexpr int kNormForward = 4;      // x in, y out
+constexpr int kNormBackward = 8;     // x, dy, residual gradient in; dx out
+constexpr int kResidualForward = 6;  // x, residual in; sum out
+constexpr int kRotary = 4;           // in, out
+constexpr int kActivationForward = 4, kActivationBackward = 6;
+constexpr int kGatedForward = 6, kGatedBackward = 10;
+constexpr int kPermute = 4;  // one row in, one row out
+
+// Kernel launches of one layer, fused attention and not; a backward launches
+// twice as many. Source: operators of a Megatron-LM GPT layer, counted.
+constexpr int kFlashKernels = 12, kEagerKernels = 18, kExpertKernels = 10;
+
+int local(int heads, int tensor) {
+  return static_cast<int>(divide_up(heads, tensor));
+}
+
+/// The works of one layer on one device.
+class LayerWriter {
+ public:
+  LayerWriter(const Setting& setting, const Layer& layer,
+              const Strategy& strategy)
+      : write_(setting, strategy),
+        layer_(layer),
+        hidden_(setting.model.hidden),
+        rotary_(setting.model.positions == Positions::rotary),
+        strategy_(strategy),
+        sequence_(setting.workload.sequence),
+        kernel_(setting.workload.attention) {}
+
+  Recipe forward() &&;
+  Recipe backward() &&;
+
+ private:
+  void forward_all();
+  void again();
+  void norms(int bytes_each);
+  void attention_forward();
+  void attention_backward();
+  void project_queries(Direction direction);
+  void project_output(Direction direction);
+  void latent(Direction direction);
+  void linear(Direction direction, const Linear& linear);
+  void core(Direction direction);
+  void ulysses();
+  void feed_forward(Direction direction);
+  void mlp(std::int64_t width, Direction direction);
+  void experts(Direction direction);
+  void expert_products(std::int64_t rows, Direction direction);
+  void dispatch(std::int64_t rows);
+  void activation(std::int64_t elements, Direction direction);
+  int attentions() const { return layer_.attention.cross ? 2 : 1; }
+  std::int64_t projected_keys() const;
+  int kernels() const;
+
+  WorkWriter write_;
+  const Layer& layer_;
+  std::int64_t hidden_;
+  bool rotary_;
+  const Strategy& strategy_;
+  std::int64_t sequence_;
+  AttentionKernel kernel_;
+};
+
+int LayerWriter::kernels() const {
+  const int dense =
+      kernel_ == AttentionKernel::flash ? kFlashKernels : kEagerKernels;
+  return dense + (layer_.ffn.is_moe() ? kExpertKernels : 0);
+}
+
+void LayerWriter::norms(int bytes_each) {
+  write_.pass(layer_.norms * write_.cut_tokens() * hidden_, bytes_each);
+}
+
+void LayerWriter::linear(Direction direction, const Linear& linear) {
+  if (direction == Direction::forward)
+    write_.forward(linear);
+  else
+    write_.backward(linear);
+}
+
+/// Width of the key and value projections of one device. Heads are repeated
+/// where the tensor group is larger than their number.
+std::int64_t LayerWriter::projected_keys() const {
+  const Attention& a = layer_.attention;
+  return 2 * static_cast<std::int64_t>(local(a.kv_heads, strategy_.tensor)) *
+         a.head_size;
+}
+
+/// Low-rank projections of latent attention: down on this device's share of
+/// the sequence, up to its heads on all of it.
+/// Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.
+void LayerWriter::latent(Direction direction) {
+  const Attention& a = layer_.attention;
+  const Latent& l = a.latent;
+  const std::int64_t heads = local(a.heads, strategy_.tensor);
+  const std::int64_t query = heads * (l.nope_size + l.rope_size);
+  const std::int64_t rank = l.kv_rank + l.rope_size;
+  if (l.q_rank > 0) {
+    linear(direction, {write_.cut_tokens(), l.q_rank, hidden_});
+    linear(direction,
+           {write_.tokens(), query, l.q_rank, 1, Cut::column, l.q_rank});
+  } else {
+    linear(direction,
+           {write_.tokens(), query, hidden_, 1, Cut::column, hidden_});
+  }
+  linear(direction, {write_.cut_tokens(), rank, hidden_});
+  linear(direction, {write_.tokens(), heads * (l.nope_size + l.value_size),
+                     l.kv_rank, 1, Cut::column, rank});
+}
+
+void LayerWriter::project_queries(Direction direction) {
+  const Attention& a = layer_.attention;
+  if (a.is_latent()) return latent(direction);
+  const std::int64_t query =
+      static_cast<std::int64_t>(local(a.heads, strategy_.tensor)) * a.head_size;
+  linear(direction, {write_.tokens(), query + projected_keys(), hidden_, 1,
+                     Cut::column, hidden_});
+}
+
+void LayerWriter::project_output(Direction direction) {
+  const Attention& a = layer_.attention;
+  const std::int64_t size = a.is_latent() ? a.latent.value_size : a.head_size;
+  linear(direction,
+         {write_.tokens(), hidden_, local(a.heads, strategy_.tensor) * size, 1,
+          Cut::row, hidden_});
+}
+
+/// Attention itself, with context parallelism. A ring passes keys and values
+/// around beside the blocks (arXiv 2310.01889); backward also carries their
+/// gradients. Ulysses (arXiv 2309.14509) trades sequence for heads around it.
+void LayerWriter::core(Direction direction) {
+  const Attention& a = layer_.attention;
+  const bool ring = strategy_.context_kind == ContextKind::ring;
+  const int c = strategy_.context;
+  AttentionWork work;
+  work.sequences = strategy_.micro_batch;
+  work.queries = work.keys = divide_up(sequence_, ring ? c : 1);
+  work.heads = local(local(a.heads, strategy_.tensor), ring ? 1 : c);
+  work.kv_heads = local(local(a.kv_heads, strategy_.tensor), ring ? 1 : c);
+  work.qk_size =
+      a.is_latent() ? a.latent.nope_size + a.latent.rope_size : a.head_size;
+  work.v_size = a.is_latent() ? a.latent.value_size : a.head_size;
+  work.window = a.window;
+  work.causal = a.causal;
+  work.direction = direction;
+  work.kernel = kernel_;
+  if (!ring) ulysses();
+  write_.attention(work, ring ? c : 1);
+  if (!ring) return ulysses();
+  const int carried = direction == Direction::forward ? 1 : 2;
+  const std::int64_t keys =
+      a.is_latent()
+          ? static_cast<std::int64_t>(work.heads) * (work.qk_size + work.v_size)
+          : projected_keys();
+  write_.collective(TimeTerm::context_comm, CollectiveOp::send_receive,
+                    context_group(strategy_),
+                    Bytes{write_.tokens() * keys * write_.width() * carried},
+                    c - 1, 1);
+}
+
+/// Half of the all-to-alls around attention: queries, keys, values and output
+/// cross once in each direction, so each call carries half of their bytes.
+void LayerWriter::ulysses() {
+  const Attention& a = layer_.attention;
+  const std::int64_t size = a.is_latent() ? a.latent.value_size : a.head_size;
+  const std::int64_t query = local(a.heads, strategy_.tensor) * size;
+  const std::int64_t width = (2 * query + projected_keys()) / 2;
+  write_.collective(TimeTerm::context_comm, CollectiveOp::all_to_all,
+                    context_group(strategy_),
+                    Bytes{write_.tokens() * width * write_.width()}, 1, 0);
+}
+
+void LayerWriter::attention_forward() {
+  const Attention& a = layer_.attention;
+  for (int i = 0; i < attentions(); ++i) {
+    project_queries(Direction::forward);
+    if (rotary_)
+      write_.pass(
+          write_.tokens() * local(a.heads, strategy_.tensor) * a.head_size +
+              write_.tokens() * projected_keys() / 2,
+          kRotary);
+    core(Direction::forward);
+    project_output(Direction::forward);
+    write_.pass(write_.cut_tokens() * hidden_, kResidualForward);
+  }
+}
+
+void LayerWriter::attention_backward() {
+  const Attention& a = layer_.attention;
+  for (int i = 0; i < attentions(); ++i) {
+    project_output(Direction::backward);
+    core(Direction::backward);
+    if (rotary_)
+      write_.pass(
+          write_.tokens() * local(a.heads, strategy_.tensor) * a.head_size +
+              write_.tokens() * projected_keys() / 2,
+          kRotary);
+    project_queries(Direction::backward);
+  }
+}
+
+void LayerWriter::activation(std::int64_t elements, Direction direction) {
+  const bool forward = direction == Direction::forward;
+  if (layer_.ffn.gated)
+    write_.pass(elements, forward ? kGatedForward : kGatedBackward);
+  else
+    write_.pass(elements, forward ? kActivationForward : kActivationBackward);
+}
+
+void LayerWriter::mlp(std::int64_t width, Direction direction) {
+  const std::int64_t share = divide_up(width, strategy_.tensor);
+  const std::int64_t up = layer_.ffn.gated ? 2 * share : share;
+  const Linear in{write_.tokens(), up, hidden_, 1, Cut::column, hidden_};
+  const Linear out{write_.tokens(), hidden_, share, 1, Cut::row, hidden_};
+  const bool forward = direction == Direction::forward;
+  linear(direction, forward ? in : out);
+  activation(write_.tokens() * share, direction);
+  linear(direction, forward ? out : in);
+}
+
+void LayerWriter::dispatch(std::int64_t rows) {
+  write_.pass(rows * hidden_, kPermute);
+  write_.collective(TimeTerm::expert_comm, CollectiveOp::all_to_all,
+                    expert_group(strategy_),
+                    Bytes{rows * hidden_ * write_.width()}, 1, 0);
+}
+
+/// Products of the experts of this device over `rows` balanced rows.
+void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
+  const FeedForward& f = layer_.ffn;
+  const std::int64_t experts = divide_up(f.experts, strategy_.expert);
+  const std::int64_t each = divide_up(rows, experts);
+  const std::int64_t up = f.gated ? 2L * f.expert_width : f.expert_width;
+  const Linear in{each, up, hidden_, experts};
+  const Linear out{each, hidden_, f.expert_width, experts};
+  const bool forward = direction == Direction::forward;
+  linear(direction, forward ? in : out);
+  activation(rows * f.expert_width, direction);
+  linear(direction, forward ? out : in);
+}
+
+/// Router, dispatch, experts and combine. A rank routes the tokens it owns;
+/// experts are not cut by the tensor group, whose ranks each route a share of
+/// the sequence. Balanced routing.
+void LayerWriter::experts(Direction direction) {
+  const FeedForward& f = layer_.ffn;
+  const std::int64_t owned = divide_up(write_.tokens(), strategy_.tensor);
+  const std::int64_t rows = owned * f.top_k;
+  linear(direction, {owned, f.experts, hidden_});
+  dispatch(rows);
+  expert_products(rows, direction);
+  dispatch(rows);
+  if (f.shared_width > 0) mlp(f.shared_width, direction);
+}
+
+void LayerWriter::feed_forward(Direction direction) {
+  if (layer_.ffn.is_moe())
+    experts(direction);
+  else
+    mlp(layer_.ffn.width, direction);
+}
+
+void LayerWriter::forward_all() {
+  norms(kNormForward);
+  attention_forward();
+  feed_forward(Direction::forward);
+  write_.pass(write_.cut_tokens() * hidden_, kResidualForward);
+  write_.launches(kernels());
+}
+
+/// What backward runs again because forward threw it away.
+void LayerWriter::again() {
+  const Recompute& r = strategy_.recompute;
+  write_.recompute(true);
+  if (r.mode == Recompute::Mode::full) forward_all();
+  if (r.mode == Recompute::Mode::selective) {
+    if (r.attention)
+      for (int i = 0; i < attentions(); ++i) core(Direction::forward);
+    if (r.norms) norms(kNormForward);
+    if (r.activation) {
+      const FeedForward& f = layer_.ffn;
+      const std::int64_t width =
+          f.is_moe() ? f.top_k * f.expert_width + f.shared_width : f.width;
+      activation(divide_up(write_.tokens() * width, strategy_.tensor),
+                 Direction::forward);
+    }
+  }
+  write_.recompute(false);
+}
+
+Recipe LayerWriter::forward() && {
+  forward_all();
+  return std::move(write_).take("forward of a layer");
+}
+
+Recipe LayerWriter::backward() && {
+  again();
+  feed_forward(Direction::backward);
+  attention_backward();
+  norms(kNormBackward);
+  write_.launches(2L * kernels());
+  return std::move(write_).take("backward of a layer");
+}
+
+}  // namespace
+
+Recipe layer_forward(const Setting& setting, const Layer& layer,
+                     const Strategy& strategy) {
+  return LayerWriter(setting, layer, strategy).forward();
+}
+
+Recipe layer_backward(const Setting& setting, const Layer& layer,
+                      const Strategy& strategy) {
+  return LayerWriter(setting, layer, strategy).backward();
+}
+
+}  // namespace ztplan

@@ -1,0 +1,161 @@
+#include "step/segment.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "step/layer_work.h"
+#include "step/work_writer.h"
+
+namespace ztplan {
+namespace {
+
+// A weight gradient in 16 bits is read, the fp32 sum read and written.
+constexpr int kAccumulateBytes = 2 + 4 + 4;
+
+/// Reads and writes of adding one micro-batch's gradients to an fp32 sum.
+Recipe accumulate(const StepParts& parts, const LayerShare& share) {
+  Recipe recipe;
+  if (parts.setting.workload.gradient != Precision::fp32) return recipe;
+  if (parts.setting.workload.precision == Precision::fp32) return recipe;
+  recipe.items.push_back(
+      {TimeTerm::compute, 1,
+       Stream{Bytes{kAccumulateBytes * (share.dense + share.experts)}}});
+  return recipe;
+}
+
+/// Recipes of one layer of each kind, kept whole and recomputed.
+struct LayerSegments {
+  std::vector<Segment> kept, rebuilt;  // by kind
+};
+
+Segment layer_segment(const StepParts& parts, std::size_t kind,
+                      const Strategy& strategy) {
+  const Layer& layer = parts.kinds.kinds[kind];
+  return {layer_forward(parts.setting, layer, strategy),
+          layer_backward(parts.setting, layer, strategy),
+          parts.sizes.shares[kind]};
+}
+
+LayerSegments layer_segments(const StepParts& parts) {
+  Strategy kept = parts.strategy;
+  if (kept.recompute.mode == Recompute::Mode::full) kept.recompute = {};
+  LayerSegments all;
+  for (std::size_t kind = 0; kind < parts.kinds.kinds.size(); ++kind) {
+    all.kept.push_back(layer_segment(parts, kind, kept));
+    all.rebuilt.push_back(layer_segment(parts, kind, parts.strategy));
+  }
+  return all;
+}
+
+Segment embedding_segment(const StepParts& parts) {
+  return {
+      embedding_forward(parts.setting, parts.strategy),
+      embedding_backward(parts.setting, parts.strategy),
+      {embedding_share(parts.setting.model, parts.strategy, parts.sizes.vocab),
+       0}};
+}
+
+Segment head_segment(const StepParts& parts, bool beside_embedding) {
+  return {head_forward(parts.setting, parts.strategy, parts.sizes.vocab),
+          head_backward(parts.setting, parts.strategy, parts.sizes.vocab),
+          {head_share(parts.setting.model, parts.strategy, parts.sizes.vocab,
+                      beside_embedding),
+           0}};
+}
+
+/// Backward runs the parts of a segment in reverse order, so `part` goes first.
+void extend(Segment& segment, const Segment& part, std::int64_t count) {
+  append(segment.forward, part.forward, count);
+  Recipe backward;
+  append(backward, part.backward, count);
+  append(backward, segment.backward, 1);
+  segment.backward = std::move(backward);
+  segment.share.dense += count * part.share.dense;
+  segment.share.experts += count * part.share.experts;
+}
+
+void name(const StepParts& parts, Segment& segment, const std::string& what) {
+  append(segment.backward, accumulate(parts, segment.share), 1);
+  segment.forward.name = "forward of " + what;
+  segment.backward.name = "backward of " + what;
+}
+
+std::string layers_text(std::int64_t layers) {
+  return std::to_string(layers) + (layers == 1 ? " layer" : " layers");
+}
+
+/// Takes layers off the front of a chunk: first those that are recomputed.
+class LayerQueue {
+ public:
+  LayerQueue(const StepParts& parts, const ChunkShape& chunk)
+      : layers_(layer_segments(parts)),
+        left_(chunk.layers_of_kind),
+        rebuilt_(recomputed_layers(parts.strategy, chunk)) {}
+
+  /// Moves up to `count` layers into `segment`; says how many it moved.
+  int take(Segment& segment, int count) {
+    int taken = 0;
+    for (std::size_t kind = 0; kind < left_.size(); ++kind)
+      while (left_[kind] > 0 && taken < count)
+        taken += take_run(segment, kind, count - taken);
+    return taken;
+  }
+
+ private:
+  int take_run(Segment& segment, std::size_t kind, int most) {
+    int run = std::min(most, left_[kind]);
+    if (rebuilt_ > 0) run = std::min(run, rebuilt_);
+    extend(segment, (rebuilt_ > 0 ? layers_.rebuilt : layers_.kept)[kind], run);
+    left_[kind] -= run;
+    rebuilt_ = std::max(0, rebuilt_ - run);
+    return run;
+  }
+
+  LayerSegments layers_;
+  std::vector<int> left_;
+  int rebuilt_;
+};
+
+}  // namespace
+
+std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
+                               int pieces) {
+  require(pieces >= 1, "a chunk is cut into at least one piece");
+  const int layers = chunk.layers();
+  const int count = std::clamp(pieces, 1, std::max(1, layers));
+  LayerQueue queue(parts, chunk);
+  std::vector<Segment> segments;
+  for (int i = 0; i < count; ++i) {
+    Segment segment;
+    if (i == 0 && chunk.has_embedding)
+      extend(segment, embedding_segment(parts), 1);
+    const int taken =
+        queue.take(segment, layers * (i + 1) / count - layers * i / count);
+    if (i == count - 1 && chunk.has_head)
+      extend(segment, head_segment(parts, holds_embedding(parts.strategy)), 1);
+    name(parts, segment, layers_text(taken));
+    segments.push_back(std::move(segment));
+  }
+  return segments;
+}
+
+std::vector<Segment> cut_units(const StepParts& parts,
+                               const ChunkShape& chunk) {
+  LayerQueue queue(parts, chunk);
+  std::vector<Segment> units;
+  const auto add = [&](Segment unit, const std::string& what) {
+    name(parts, unit, what);
+    units.push_back(std::move(unit));
+  };
+  if (chunk.has_embedding) add(embedding_segment(parts), "embedding");
+  for (int i = 0; i < chunk.layers(); ++i) {
+    Segment unit;
+    queue.take(unit, 1);
+    add(std::move(unit), layers_text(1));
+  }
+  if (chunk.has_head)
+    add(head_segment(parts, holds_embedding(parts.strategy)), "head");
+  return units;
+}
+
+}  // namespace ztplan

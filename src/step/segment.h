@@ -1,0 +1,38 @@
+// A chunk of layers cut into pieces that run as one task each: whole for most
+// passes, bucket by bucket where gradients are reduced behind backward, unit by
+// unit where parameters are gathered.
+#pragma once
+
+#include <vector>
+
+#include "step/recipe.h"
+#include "strategy/ledger.h"
+
+namespace ztplan {
+
+/// Consecutive layers with what runs in them and the parameters they hold on
+/// one device, before ZeRO cuts those.
+struct Segment {
+  Recipe forward, backward;
+  LayerShare share;
+};
+
+/// What all segments of a step are cut from.
+struct StepParts {
+  const Setting& setting;
+  const Engine& engine;
+  const Strategy& strategy;
+  const LayerKinds& kinds;
+  const StageSizes& sizes;
+};
+
+/// `chunk` in at most `pieces` contiguous groups of layers, as even as can be;
+/// the embedding joins the first, the head the last. Requires pieces >= 1.
+std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
+                               int pieces);
+
+/// Every layer alone, and the embedding and the head too: the units that fully
+/// sharded data parallelism gathers.
+std::vector<Segment> cut_units(const StepParts& parts, const ChunkShape& chunk);
+
+}  // namespace ztplan

@@ -1,0 +1,92 @@
+#include "step/work_writer.h"
+
+#include <utility>
+
+namespace ztplan {
+namespace {
+
+constexpr int kHalf = 2;  // bytes of a 16-bit element
+
+}  // namespace
+
+WorkWriter::WorkWriter(const Setting& setting, const Strategy& strategy)
+    : strategy_(strategy),
+      workload_(setting.workload),
+      tokens_(divide_up(static_cast<std::int64_t>(strategy.micro_batch) *
+                            setting.workload.sequence,
+                        strategy.context)),
+      cut_tokens_(strategy.sequence_parallel
+                      ? divide_up(tokens_, strategy.tensor)
+                      : tokens_),
+      width_(workload_.precision == Precision::fp32 ? 4 : kHalf) {}
+
+void WorkWriter::add(TimeTerm term, const Work& work, std::int64_t count,
+                     int beside) {
+  recipe_.items.push_back({term, count, work, beside, again_});
+}
+
+void WorkWriter::matmul(std::int64_t m, std::int64_t n, std::int64_t k,
+                        std::int64_t batch) {
+  add(TimeTerm::compute, Matmul{m, n, k, batch, workload_.precision}, 1, 0);
+}
+
+void WorkWriter::collective(TimeTerm term, CollectiveOp op, const Group& group,
+                            Bytes bytes, std::int64_t count, int beside) {
+  if (group.size == 1 || bytes.value == 0 || count == 0) return;
+  add(term, Collective{op, group, bytes}, count, beside);
+}
+
+void WorkWriter::tensor(CollectiveOp op, std::int64_t width, int beside) {
+  collective(TimeTerm::tensor_comm, op, tensor_group(strategy_),
+             Bytes{tokens_ * width * width_}, 1, beside);
+}
+
+void WorkWriter::forward(const Linear& linear) {
+  const bool sequence_cut = strategy_.sequence_parallel;
+  if (linear.cut == Cut::column && sequence_cut)
+    tensor(CollectiveOp::all_gather, linear.whole, 0);
+  matmul(linear.rows, linear.outputs, linear.inputs, linear.batch);
+  if (linear.cut == Cut::row)
+    tensor(
+        sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        linear.whole, 0);
+}
+
+// Megatron-LM starts the collectives of a column-parallel layer beside its
+// products: the saved input is gathered again beside the input gradient, and
+// that gradient is summed beside the weight gradient.
+// Source: Megatron-LM core/tensor_parallel/layers.py,
+// LinearWithGradAccumulationAndAsyncCommunication.backward.
+void WorkWriter::backward(const Linear& linear) {
+  const bool sequence_cut = strategy_.sequence_parallel;
+  if (linear.cut == Cut::row && sequence_cut)
+    tensor(CollectiveOp::all_gather, linear.whole, 0);
+  matmul(linear.rows, linear.inputs, linear.outputs, linear.batch);
+  if (linear.cut == Cut::column && sequence_cut)
+    tensor(CollectiveOp::all_gather, linear.whole, 1);
+  matmul(linear.outputs, linear.inputs, linear.rows, linear.batch);
+  if (linear.cut == Cut::column)
+    tensor(
+        sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
+        linear.whole, 1);
+}
+
+void WorkWriter::pass(std::int64_t elements, int bytes_each) {
+  add(TimeTerm::compute, Stream{Bytes{elements * bytes_each * width_ / kHalf}},
+      1, 0);
+}
+
+void WorkWriter::attention(const AttentionWork& work, std::int64_t count) {
+  add(TimeTerm::compute, work, count, 0);
+}
+
+void WorkWriter::optimizer_pass(Bytes bytes) {
+  add(TimeTerm::optimizer, Stream{bytes}, 1, 0);
+}
+
+Recipe WorkWriter::take(std::string name) && {
+  recipe_.name = std::move(name);
+  return std::move(recipe_);
+}
+
+}  // namespace ztplan
