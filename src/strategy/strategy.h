@@ -66,29 +66,62 @@ struct Workload {
   auto operator<=>(const Workload&) const = default;
 };
 
+/// tensor * context * data * pipeline; INT_MAX where that overflows.
 int devices(const Strategy& strategy);
 /// global_batch / (data * micro_batch). Requires that it divides.
 int micro_batches(const Strategy& strategy, const Workload& workload);
-/// Ranks that share model states under ZeRO: shard_group, or data * context.
+/// Ranks that share model states: 1 without ZeRO, else shard_group, else
+/// data * context.
 int zero_group(const Strategy& strategy);
-/// Ranks that hold the same expert weights.
+/// Ranks that hold the same expert weights: tensor * context * data / expert.
+/// Experts are cut by `expert` alone, never by `tensor` as well.
 int expert_data(const Strategy& strategy);
 
-/// "tp=8,pp=8,vpp=1,cp=1,ep=1,dp=16,sp=1,zero=1,offload=none,
-/// recompute=selective,micro=1,schedule=1f1b" and, when they differ from their
-/// defaults, cp_type, shard, stages. `parse_strategy` reads it back.
+/// Largest size a strategy text may name, and most devices it may ask for.
+constexpr int kMaxSize = 1'000'000;
+constexpr int kMaxDevices = 1'000'000'000;
+
+/// The short form, always whole:
+///   tp=8,pp=8,vpp=1,cp=1,ep=1,dp=16,sp=1,zero=1,offload=none,
+///   recompute=selective,micro=1,schedule=1f1b
+/// then, only when they differ from their defaults,
+///   cp_type=ulysses  (default ring)
+///   shard=8          (default: all of data * context)
+///   stages=7-8-8-7   layers of each stage, or
+///   stages=ends      embedding and loss count as a layer (default even)
+/// `parse_strategy` reads it back to an equal value.
 std::string to_text(const Strategy& strategy);
 
-/// Missing keys take their defaults; `dp` missing and `gpus` > 0: what is left.
-/// Throws `Error` that names the key, the value and what is allowed.
+/// Missing keys take their defaults, with two exceptions: `dp` is what is left
+/// of `gpus` when gpus > 0, and `schedule` is interleaved when vpp > 1. Throws
+/// `Error` that names the key, its value and what is allowed. Whether the
+/// strategy is legal is for strategy/engine to say.
 Strategy parse_strategy(std::string_view text, int gpus);
 
 std::string_view to_text(Precision precision);
 std::string_view to_text(Schedule schedule);
-std::string to_text(const Offload& offload);
-std::string to_text(const Recompute& recompute);
+std::string_view to_text(OffloadTier tier);
+std::string_view to_text(ContextKind kind);
+std::string_view to_text(AttentionKernel kernel);
 Precision parse_precision(std::string_view text);
+Schedule parse_schedule(std::string_view text);
+ContextKind parse_context_kind(std::string_view text);
+AttentionKernel parse_attention(std::string_view text);
+
+/// What leaves the device, optimizer states first:
+///   none | cpu | nvme            optimizer states, there
+///   cpu+parameters               parameters too, on the same tier
+///   nvme+parameters:cpu          parameters too, on a tier of their own
+///   parameters:cpu               parameters alone
+std::string to_text(const Offload& offload);
 Offload parse_offload(std::string_view text);
+
+/// What is computed twice:
+///   none
+///   selective                    the attention core alone
+///   selective:attention+norms    any of attention, norms, activation
+///   full | full:4                every layer | 4 layers of each stage
+std::string to_text(const Recompute& recompute);
 Recompute parse_recompute(std::string_view text);
 
 /// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1.
