@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bitset>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/quote.h"
+#include "strategy/field_text.h"
+#include "strategy/strategy.h"
+
+namespace ztplan {
+namespace {
+
+constexpr char kStageForms[] =
+    "even, ends or the layers of each stage as in 7-8-8-7";
+
+void parse_stages(std::string_view value, Strategy& strategy) {
+  if (value == "even") return;
+  if (value == "ends") {
+    strategy.ends_as_layers = true;
+    return;
+  }
+  for (const std::string_view piece : split(value, '-')) {
+    const std::optional<int> layers = integer_in(piece, 1, kMaxSize);
+    if (!layers) refuse("stages", value, kStageForms);
+    strategy.stage_layers.push_back(*layers);
+  }
+}
+
+using Reader = void (*)(std::string_view key, std::string_view value,
+                        Strategy& strategy);
+
+template <int Strategy::*size>
+void read_size(std::string_view key, std::string_view value, Strategy& s) {
+  s.*size = parse_integer(key, value, 1, kMaxSize);
+}
+
+struct Key {
+  std::string_view name;
+  Reader read;
+};
+
+constexpr Key kKeys[] = {
+    {"tp", read_size<&Strategy::tensor>},
+    {"pp", read_size<&Strategy::pipeline>},
+    {"vpp", read_size<&Strategy::virtual_stages>},
+    {"cp", read_size<&Strategy::context>},
+    {"ep", read_size<&Strategy::expert>},
+    {"dp", read_size<&Strategy::data>},
+    {"sp",
+     [](std::string_view key, std::string_view value, Strategy& s) {
+       s.sequence_parallel = parse_integer(key, value, 0, 1) == 1;
+     }},
+    {"zero",
+     [](std::string_view key, std::string_view value, Strategy& s) {
+       constexpr int kHighestStage = 3;
+       s.zero = parse_integer(key, value, 0, kHighestStage);
+     }},
+    {"offload", [](std::string_view, std::string_view value,
+                   Strategy& s) { s.offload = parse_offload(value); }},
+    {"recompute", [](std::string_view, std::string_view value,
+                     Strategy& s) { s.recompute = parse_recompute(value); }},
+    {"micro", read_size<&Strategy::micro_batch>},
+    {"schedule", [](std::string_view, std::string_view value,
+                    Strategy& s) { s.schedule = parse_schedule(value); }},
+    {"cp_type",
+     [](std::string_view, std::string_view value, Strategy& s) {
+       s.context_kind = parse_context_kind(value);
+     }},
+    {"shard", read_size<&Strategy::shard_group>},
+    {"stages", [](std::string_view, std::string_view value,
+                  Strategy& s) { parse_stages(value, s); }},
+};
+constexpr std::size_t kKeyCount = std::size(kKeys);
+using KeysSeen = std::bitset<kKeyCount>;
+
+[[noreturn]] void refuse_key(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) names.emplace_back(key.name);
+  const std::string close = nearest_name(name, names);
+  const std::string guess =
+      close.empty() ? "" : fmt::format("did you mean {}? ", close);
+  throw Error(fmt::format("a strategy has no key {}", quote(name)),
+              fmt::format("{}keys: {}", guess, fmt::join(names, ", ")));
+}
+
+std::size_t find_key(std::string_view name) {
+  for (std::size_t i = 0; i < kKeyCount; ++i) {
+    if (kKeys[i].name == name) return i;
+  }
+  refuse_key(name);
+}
+
+void read_item(std::string_view item, Strategy& strategy, KeysSeen& seen) {
+  const std::size_t equals = item.find('=');
+  if (equals == std::string_view::npos) {
+    throw Error(fmt::format("strategy item {} is not key=value", quote(item)),
+                "write a strategy as tp=8,pp=8,dp=16,zero=1");
+  }
+  const std::size_t key = find_key(trimmed(item.substr(0, equals)));
+  if (seen[key]) {
+    throw Error(fmt::format("{} is given twice", kKeys[key].name),
+                "keep one of them");
+  }
+  seen.set(key);
+  kKeys[key].read(kKeys[key].name, trimmed(item.substr(equals + 1)), strategy);
+}
+
+bool is_seen(const KeysSeen& seen, std::string_view name) {
+  return seen[find_key(name)];
+}
+
+std::int64_t model_size(const Strategy& s) {
+  return std::int64_t{s.tensor} * s.context * s.pipeline;
+}
+
+// "tp=2 or tp=4": the closest sizes of tensor that would divide.
+std::string closest_tensor(const Strategy& s, int gpus) {
+  const std::int64_t rest = std::int64_t{s.context} * s.pipeline;
+  const auto divides = [&](int tensor) { return gpus % (tensor * rest) == 0; };
+  std::vector<std::string> found;
+  int below = std::min(s.tensor, gpus);
+  while (below > 0 && !divides(below)) --below;
+  if (below > 0) found.push_back(fmt::format("tp={}", below));
+  const int most = std::min(gpus, kMaxSize);
+  int above = s.tensor;
+  while (above <= most && !divides(above)) ++above;
+  if (above <= most) found.push_back(fmt::format("tp={}", above));
+  return fmt::format("{}", fmt::join(found, " or "));
+}
+
+[[noreturn]] void refuse_gpus(const Strategy& s, int gpus) {
+  const std::int64_t unit = model_size(s);
+  const std::int64_t below = gpus / unit * unit;
+  std::string nearest = below > 0 ? fmt::format("{} or ", below) : "";
+  nearest += fmt::format("{} GPUs", below + unit);
+  const std::string tensor = closest_tensor(s, gpus);
+  if (!tensor.empty()) nearest += fmt::format(", or {}", tensor);
+  throw Error(fmt::format("{} GPUs do not divide by tp*pp*cp = {}*{}*{} = {}",
+                          gpus, s.tensor, s.pipeline, s.context, unit),
+              "nearest: " + nearest);
+}
+
+void refuse_overflow(const Strategy& s) {
+  if (devices(s) <= kMaxDevices) return;
+  throw Error(fmt::format("tp*pp*cp*dp = {}*{}*{}*{} is more than {} devices",
+                          s.tensor, s.pipeline, s.context, s.data, kMaxDevices),
+              "use smaller sizes");
+}
+
+// What is left of `gpus` for data parallelism.
+int data_left(const Strategy& s, int gpus) {
+  const std::int64_t unit = model_size(s);
+  if (gpus % unit != 0) refuse_gpus(s, gpus);
+  const auto data = static_cast<int>(gpus / unit);
+  if (data > kMaxSize) {
+    throw Error(
+        fmt::format("{} GPUs leave dp={}, more than {}", gpus, data, kMaxSize),
+        "use fewer GPUs");
+  }
+  return data;
+}
+
+}  // namespace
+
+std::string to_text(const Strategy& s) {
+  std::string text = fmt::format(
+      "tp={},pp={},vpp={},cp={},ep={},dp={},sp={:d},zero={},offload={},"
+      "recompute={},micro={},schedule={}",
+      s.tensor, s.pipeline, s.virtual_stages, s.context, s.expert, s.data,
+      s.sequence_parallel, s.zero, to_text(s.offload), to_text(s.recompute),
+      s.micro_batch, to_text(s.schedule));
+  if (s.context_kind != ContextKind::ring) {
+    text += fmt::format(",cp_type={}", to_text(s.context_kind));
+  }
+  if (s.shard_group > 0) text += fmt::format(",shard={}", s.shard_group);
+  if (!s.stage_layers.empty()) {
+    text += fmt::format(",stages={}", fmt::join(s.stage_layers, "-"));
+  } else if (s.ends_as_layers) {
+    text += ",stages=ends";
+  }
+  return text;
+}
+
+Strategy parse_strategy(std::string_view text, int gpus) {
+  Strategy strategy;
+  KeysSeen seen;
+  if (!trimmed(text).empty()) {
+    for (const std::string_view item : split(text, ',')) {
+      read_item(item, strategy, seen);
+    }
+  }
+  if (!is_seen(seen, "schedule") && strategy.virtual_stages > 1) {
+    strategy.schedule = Schedule::interleaved;
+  }
+  refuse_overflow(strategy);
+  if (is_seen(seen, "dp") || gpus <= 0) return strategy;
+  strategy.data = data_left(strategy, gpus);
+  return strategy;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,156 @@
+// The words of a strategy: enumerations, offload and recomputation as text.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "strategy/field_text.h"
+#include "strategy/strategy.h"
+
+namespace ztplan {
+namespace {
+
+template <class Value>
+struct Word {
+  std::string_view text;
+  Value value;
+};
+
+constexpr Word<Precision> kPrecisions[] = {{"fp32", Precision::fp32},
+                                           {"fp16", Precision::fp16},
+                                           {"bf16", Precision::bf16},
+                                           {"fp8", Precision::fp8}};
+constexpr Word<Schedule> kSchedules[] = {
+    {"gpipe", Schedule::gpipe},
+    {"1f1b", Schedule::one_f_one_b},
+    {"interleaved", Schedule::interleaved}};
+constexpr Word<ContextKind> kContextKinds[] = {
+    {"ring", ContextKind::ring}, {"ulysses", ContextKind::ulysses}};
+constexpr Word<OffloadTier> kTiers[] = {{"none", OffloadTier::none},
+                                        {"cpu", OffloadTier::cpu},
+                                        {"nvme", OffloadTier::nvme}};
+constexpr Word<AttentionKernel> kKernels[] = {
+    {"flash", AttentionKernel::flash}, {"eager", AttentionKernel::eager}};
+
+constexpr char kOffloadForms[] =
+    "none, cpu, nvme, cpu+parameters, nvme+parameters, nvme+parameters:cpu or "
+    "parameters:cpu";
+constexpr char kRecomputeForms[] =
+    "none, selective, selective:attention+norms+activation (any of the "
+    "three), full or full:N";
+
+template <class Words>
+std::string_view text_of(const Words& words, auto value) {
+  for (const auto& word : words) {
+    if (word.value == value) return word.text;
+  }
+  return "?";
+}
+
+template <class Words>
+auto parse_word(std::string_view key, std::string_view text,
+                const Words& words) {
+  std::vector<std::string_view> allowed;
+  for (const auto& word : words) {
+    if (word.text == text) return word.value;
+    allowed.push_back(word.text);
+  }
+  refuse(key, text, fmt::format("{}", fmt::join(allowed, ", ")));
+}
+
+// The flag a part of "selective:..." sets.
+bool Recompute::*parse_part(std::string_view text, std::string_view part) {
+  if (part == "attention") return &Recompute::attention;
+  if (part == "norms") return &Recompute::norms;
+  if (part == "activation") return &Recompute::activation;
+  refuse("recompute", text, kRecomputeForms);
+}
+
+}  // namespace
+
+std::string_view to_text(Precision precision) {
+  return text_of(kPrecisions, precision);
+}
+std::string_view to_text(Schedule schedule) {
+  return text_of(kSchedules, schedule);
+}
+std::string_view to_text(OffloadTier tier) { return text_of(kTiers, tier); }
+std::string_view to_text(ContextKind kind) {
+  return text_of(kContextKinds, kind);
+}
+std::string_view to_text(AttentionKernel kernel) {
+  return text_of(kKernels, kernel);
+}
+
+Schedule parse_schedule(std::string_view text) {
+  return parse_word("schedule", text, kSchedules);
+}
+ContextKind parse_context_kind(std::string_view text) {
+  return parse_word("cp_type", text, kContextKinds);
+}
+Precision parse_precision(std::string_view text) {
+  return parse_word("precision", text, kPrecisions);
+}
+AttentionKernel parse_attention(std::string_view text) {
+  return parse_word("attention", text, kKernels);
+}
+
+std::string to_text(const Offload& offload) {
+  const auto [optimizer, parameters] = offload;
+  if (parameters == OffloadTier::none) {
+    return std::string(to_text(optimizer));
+  }
+  if (optimizer == OffloadTier::none) {
+    return fmt::format("parameters:{}", to_text(parameters));
+  }
+  if (optimizer == parameters) {
+    return fmt::format("{}+parameters", to_text(optimizer));
+  }
+  return fmt::format("{}+parameters:{}", to_text(optimizer),
+                     to_text(parameters));
+}
+
+Offload parse_offload(std::string_view text) {
+  for (const auto& optimizer : kTiers) {
+    for (const auto& parameters : kTiers) {
+      const Offload offload{optimizer.value, parameters.value};
+      if (to_text(offload) == text) return offload;
+    }
+  }
+  refuse("offload", text, kOffloadForms);
+}
+
+std::string to_text(const Recompute& recompute) {
+  if (recompute.mode == Recompute::Mode::none) return "none";
+  if (recompute.mode == Recompute::Mode::full) {
+    return recompute.layers == 0 ? "full"
+                                 : fmt::format("full:{}", recompute.layers);
+  }
+  std::vector<std::string_view> parts;
+  if (recompute.attention) parts.push_back("attention");
+  if (recompute.norms) parts.push_back("norms");
+  if (recompute.activation) parts.push_back("activation");
+  if (parts == std::vector<std::string_view>{"attention"}) return "selective";
+  return fmt::format("selective:{}", fmt::join(parts, "+"));
+}
+
+Recompute parse_recompute(std::string_view text) {
+  using Mode = Recompute::Mode;
+  if (text == "none") return {};
+  if (text == "selective") return {.mode = Mode::selective, .attention = true};
+  if (text == "full") return {.mode = Mode::full};
+  constexpr std::string_view kFull = "full:";
+  if (text.starts_with(kFull)) {
+    const auto layers = integer_in(text.substr(kFull.size()), 1, kMaxSize);
+    if (!layers) refuse("recompute", text, kRecomputeForms);
+    return {.mode = Mode::full, .layers = *layers};
+  }
+  constexpr std::string_view kSelective = "selective:";
+  if (!text.starts_with(kSelective)) refuse("recompute", text, kRecomputeForms);
+  Recompute recompute{.mode = Mode::selective};
+  for (const std::string_view part :
+       split(text.substr(kSelective.size()), '+')) {
+    recompute.*parse_part(text, part) = true;
+  }
+  return recompute;
+}
+
+}  // namespace ztplan
