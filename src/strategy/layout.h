@@ -10,10 +10,13 @@
 
 namespace ztplan {
 
-/// `size` ranks, `stride` apart: r, r + stride, r + 2 stride, ...
+/// `size` ranks, `stride` apart: r, r + stride, r + 2 stride, ... Groups tile
+/// the ranks in blocks of size * stride. With `chain`, `size` neighbours of a
+/// row of that many: they overlap, and the worst placed ones count.
 struct Group {
   int size = 1;
   int stride = 1;
+  int chain = 0;
   auto operator<=>(const Group&) const = default;
 };
 
@@ -28,13 +31,16 @@ Group replica_group(const Strategy& strategy);
 Group expert_group(const Strategy& strategy);
 /// Ranks that hold equal experts and reduce their gradients.
 Group expert_gradient_group(const Strategy& strategy);
-/// Neighbouring stages: two ranks, tensor * context * data apart.
+/// Neighbouring stages: two ranks, tensor * context * data apart, anywhere in
+/// the chain of stages; one rank without a pipeline.
 Group pipeline_pair(const Strategy& strategy);
 
-/// Index of the innermost level that joins all members of `group`.
+/// Index of the innermost level whose every instance holds its groups whole;
+/// the outermost when none smaller does. O(levels), allocates nothing.
 std::size_t level_spanned(const Group& group, const ClusterSpec& cluster);
 
-/// Members of `group` inside one instance of `levels[level]`, at least 1.
+/// The most members of one group inside one instance of `levels[level]`; of a
+/// chain, those that even its worst placed neighbours share. At least 1.
 int members_within(const Group& group, const ClusterSpec& cluster,
                    std::size_t level);
 
