@@ -27,10 +27,18 @@ struct StageShape {
 };
 
 /// Layers of each of pipeline * virtual_stages chunks in execution order
-/// (chunk c runs on stage c % pipeline). Even, or with embedding and loss
-/// counted as layers (`ends_as_layers`), or as `stage_layers` says. Empty when
-/// the layers do not divide so.
+/// (chunk c runs on stage c % pipeline). Even; or with embedding and loss
+/// counted as one layer each (`ends_as_layers`, Megatron-LM's
+/// account_for_embedding_in_pipeline_split and account_for_loss_...; it allows
+/// either alone too, ztplan takes both or none); or as `stage_layers` says,
+/// each divided evenly over its chunks. Empty when the layers do not divide so.
 std::vector<int> chunk_layers(int layers, const Strategy& strategy);
+
+/// Whether `chunk_layers` is not empty. Allocates nothing.
+bool layers_divide(int layers, const Strategy& strategy);
+
+/// Layers of the fullest stage. Requires `layers_divide`. Allocates nothing.
+int most_stage_layers(int layers, const Strategy& strategy);
 
 /// One shape per stage. Requires that `chunk_layers` is not empty.
 std::vector<StageShape> stage_shapes(const LayerKinds& kinds,

@@ -1,0 +1,130 @@
+#include "strategy/stages.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace ztplan {
+namespace {
+
+// Embedding and loss, when each counts as a layer.
+constexpr int kEnds = 2;
+
+std::int64_t chunks(const Strategy& s) {
+  return std::int64_t{s.pipeline} * s.virtual_stages;
+}
+
+int counted_layers(int layers, const Strategy& s) {
+  return s.ends_as_layers ? layers + kEnds : layers;
+}
+
+bool stages_add_up(int layers, const Strategy& s) {
+  const auto& stages = s.stage_layers;
+  const bool whole_chunks = std::ranges::all_of(stages, [&](int count) {
+    return count > 0 && count % s.virtual_stages == 0;
+  });
+  return whole_chunks && std::ssize(stages) == s.pipeline &&
+         std::accumulate(stages.begin(), stages.end(), std::int64_t{0}) ==
+             layers;
+}
+
+std::vector<int> even_chunks(int layers, const Strategy& s) {
+  const std::int64_t count = chunks(s);
+  std::vector<int> even(static_cast<std::size_t>(count),
+                        static_cast<int>(counted_layers(layers, s) / count));
+  if (s.ends_as_layers) {
+    --even.front();
+    --even.back();
+  }
+  return even;
+}
+
+std::vector<int> explicit_chunks(const Strategy& s) {
+  std::vector<int> chunks;
+  for (int v = 0; v < s.virtual_stages; ++v) {
+    for (const int count : s.stage_layers) {
+      chunks.push_back(count / s.virtual_stages);
+    }
+  }
+  return chunks;
+}
+
+}  // namespace
+
+int ChunkShape::layers() const {
+  return std::accumulate(layers_of_kind.begin(), layers_of_kind.end(), 0);
+}
+
+int StageShape::layers() const {
+  int sum = 0;
+  for (const ChunkShape& chunk : chunks) sum += chunk.layers();
+  return sum;
+}
+
+bool StageShape::has_embedding() const {
+  return std::ranges::any_of(chunks, &ChunkShape::has_embedding);
+}
+
+bool StageShape::has_head() const {
+  return std::ranges::any_of(chunks, &ChunkShape::has_head);
+}
+
+bool layers_divide(int layers, const Strategy& s) {
+  if (s.pipeline < 1 || s.virtual_stages < 1) return false;
+  if (!s.stage_layers.empty()) {
+    return !s.ends_as_layers && stages_add_up(layers, s);
+  }
+  const int counted = counted_layers(layers, s);
+  return counted >= chunks(s) && counted % chunks(s) == 0;
+}
+
+std::vector<int> chunk_layers(int layers, const Strategy& s) {
+  if (!layers_divide(layers, s)) return {};
+  return s.stage_layers.empty() ? even_chunks(layers, s) : explicit_chunks(s);
+}
+
+int most_stage_layers(int layers, const Strategy& s) {
+  require(layers_divide(layers, s), "most_stage_layers: the layers divide");
+  if (!s.stage_layers.empty()) return std::ranges::max(s.stage_layers);
+  const int even = counted_layers(layers, s) / s.pipeline;
+  if (!s.ends_as_layers) return even;
+  // Both ends lie on one stage, or on two that have one layer less each.
+  if (s.pipeline == 1) return layers;
+  return s.pipeline == 2 ? even - 1 : even;
+}
+
+std::vector<StageShape> stage_shapes(const LayerKinds& kinds,
+                                     const Strategy& s) {
+  const int layers = static_cast<int>(kinds.kind_of_layer.size());
+  const std::vector<int> counts = chunk_layers(layers, s);
+  require(!counts.empty(), "stage_shapes: the layers divide");
+  std::vector<StageShape> stages(static_cast<std::size_t>(s.pipeline));
+  auto kind = kinds.kind_of_layer.begin();
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    ChunkShape chunk;
+    chunk.layers_of_kind.resize(kinds.kinds.size());
+    for (int i = 0; i < counts[c]; ++i) {
+      ++chunk.layers_of_kind[static_cast<std::size_t>(*kind++)];
+    }
+    chunk.has_embedding = c == 0;
+    chunk.has_head = c + 1 == counts.size();
+    stages[c % stages.size()].chunks.push_back(std::move(chunk));
+  }
+  return stages;
+}
+
+int chunks_in_flight(const Strategy& s, int stage, int micro_batches) {
+  const std::int64_t all = std::int64_t{micro_batches} * s.virtual_stages;
+  const std::int64_t after = s.pipeline - stage;  // this stage and later ones
+  std::int64_t held = all;
+  if (s.schedule == Schedule::one_f_one_b) held = after;
+  if (s.schedule == Schedule::interleaved) {
+    held =
+        2 * (after - 1) + std::int64_t{s.virtual_stages - 1} * s.pipeline + 1;
+  }
+  return static_cast<int>(std::min(held, all));
+}
+
+}  // namespace ztplan
