@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "step/layer_work.h"
 #include "step/work_writer.h"
+#include "strategy/share.h"
 
 namespace ztplan {
 namespace {

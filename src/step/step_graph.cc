@@ -101,6 +101,12 @@ void StepGraph::Builder::wait(TaskId task, TaskId after) {
   edges_.emplace_back(task, after);
 }
 
+void StepGraph::Builder::mark(TaskId task, bool opens, bool closes) {
+  Task& marked = tasks_[static_cast<std::size_t>(task)];
+  marked.opens = opens;
+  marked.closes = closes;
+}
+
 StepGraph StepGraph::Builder::build() && {
   const WaitGraph waits = wait_graph(edges_, tasks_.size());
   StepGraph graph;

@@ -60,6 +60,8 @@ class StepGraph {
     TaskId add(const Task& task, std::span<const TaskId> after);
     /// `task` waits for `after` too; either may have been added first.
     void wait(TaskId task, TaskId after);
+    /// Whether `task` is the first and the last of its pass.
+    void mark(TaskId task, bool opens, bool closes);
     /// Throws `Bug` when tasks wait for one another: a schedule that cannot
     /// run.
     StepGraph build() &&;

@@ -1,0 +1,403 @@
+#include "step/build_step.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "step/schedule.h"
+#include "step/segment.h"
+#include "step/state_work.h"
+
+namespace ztplan {
+namespace {
+
+// Offloaded states are stepped in slices so that copies run beside Adam, as
+// DeepSpeed's sub-groups do (runtime/zero/stage3.py, sub_group_size).
+constexpr int kOffloadSlices = 8;
+
+/// Recipe ids of one segment.
+struct SegmentIds {
+  int forward, backward;
+  int gather, reduce, reduce_last;  // -1: nothing to do
+  int fetch_host, fetch_nvme;       // shards of offloaded parameters; -1: none
+};
+
+/// Equal chunks share recipes.
+struct CachedChunk {
+  ChunkShape shape;
+  int pieces;
+  std::vector<SegmentIds> ids;
+};
+
+/// Tasks of one pass that other tasks wait for.
+struct PassEnds {
+  TaskId first = -1;  // waits for what comes from another stage
+  TaskId sent = -1;   // after it, the neighbour may go on
+};
+
+class StepBuilder {
+ public:
+  StepBuilder(const StepParts& parts, const std::vector<StageShape>& shapes,
+              int micro_batches)
+      : parts_(parts),
+        s_(parts.strategy),
+        shapes_(shapes),
+        micro_batches_(micro_batches),
+        virtual_count_(s_.pipeline * s_.virtual_stages),
+        forward_(ends_count()),
+        backward_(ends_count()) {}
+
+  StepGraph build() &&;
+
+ private:
+  std::size_t ends_count() const {
+    return static_cast<std::size_t>(virtual_count_) *
+           static_cast<std::size_t>(micro_batches_);
+  }
+  std::size_t at(int virtual_stage, int micro_batch) const {
+    return static_cast<std::size_t>(virtual_stage) *
+               static_cast<std::size_t>(micro_batches_) +
+           static_cast<std::size_t>(micro_batch);
+  }
+
+  int add_recipe(Recipe recipe);
+  SegmentIds add_segment(Segment segment);
+  std::vector<SegmentIds> add_segments(std::vector<Segment> segments);
+  const std::vector<SegmentIds>& segments(const ChunkShape& chunk, int pieces);
+  int pieces(int stage, const Pass& pass) const;
+
+  void build_stage(int stage);
+  void run(int stage, const Pass& pass);
+  TaskId compute(int stage, const Pass& pass, const SegmentIds& segment,
+                 TaskId gathered);
+  TaskId gather(int stage, const Pass& pass, const SegmentIds& segment);
+  void reduce(int stage, const Pass& pass, const SegmentIds& segment,
+              TaskId computed);
+  TaskId send(int stage, const Pass& pass, TaskId computed);
+  void join_stages();
+  void join(std::vector<PassEnds>& ends, int from, int to);
+
+  void sync_tied_embedding();
+  void finish();
+  void finish_on_device(int stage, TaskId norm);
+  void finish_on_host(int stage, TaskId norm);
+  void gather_updated(int stage, TaskId stepped);
+  LayerShare stage_layers(int stage) const;
+
+  bool last_backward(const Pass& pass) const {
+    return pass.direction == Direction::backward &&
+           pass.micro_batch == micro_batches_ - 1;
+  }
+  bool reduces_always() const { return s_.zero >= 2; }
+  TaskId add(int recipe, int stage, Lane lane, TaskKind kind, const Pass* pass,
+             std::span<const TaskId> after);
+
+  const StepParts& parts_;
+  const Strategy& s_;
+  const std::vector<StageShape>& shapes_;
+  int micro_batches_;
+  int virtual_count_;
+  StepGraph::Builder builder_;
+  std::vector<CachedChunk> cache_;
+  std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
+  std::vector<std::vector<TaskId>> reduced_;  // by stage: what the norm needs
+  int send_recipe_ = -1;
+  // The compute tasks before the current one of this stage: a gather reuses the
+  // buffer of the unit before the last.
+  std::array<TaskId, 2> before_{-1, -1};
+};
+
+int StepBuilder::add_recipe(Recipe recipe) {
+  return recipe.items.empty() ? -1 : builder_.add_recipe(std::move(recipe));
+}
+
+TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
+                        const Pass* pass, std::span<const TaskId> after) {
+  Task task;
+  task.recipe = recipe;
+  task.stage = stage;
+  task.lane = lane;
+  task.kind = kind;
+  if (pass != nullptr) {
+    task.micro_batch = pass->micro_batch;
+    task.chunk = pass->chunk;
+  }
+  return builder_.add(task, after);
+}
+
+SegmentIds StepBuilder::add_segment(Segment segment) {
+  const Workload& w = parts_.setting.workload;
+  SegmentIds ids{};
+  ids.forward = builder_.add_recipe(std::move(segment.forward));
+  ids.backward = builder_.add_recipe(std::move(segment.backward));
+  ids.reduce =
+      add_recipe(reduce_gradients(parts_, segment.share, Boundary::inner));
+  ids.reduce_last =
+      add_recipe(reduce_gradients(parts_, segment.share, Boundary::last));
+  ids.gather = ids.fetch_host = ids.fetch_nvme = -1;
+  if (s_.zero < 3) return ids;
+  ids.gather = add_recipe(gather_parameters(parts_, segment.share));
+  const Bytes owned = parameter_bytes(w, owned_parameters(s_, segment.share));
+  if (s_.offload.parameters != OffloadTier::none)
+    ids.fetch_host = add_recipe(copy(Channel::host_to_device, owned));
+  if (s_.offload.parameters == OffloadTier::nvme)
+    ids.fetch_nvme = add_recipe(copy(Channel::nvme_read, owned));
+  return ids;
+}
+
+std::vector<SegmentIds> StepBuilder::add_segments(
+    std::vector<Segment> segments) {
+  std::vector<SegmentIds> ids;
+  ids.reserve(segments.size());
+  for (Segment& segment : segments)
+    ids.push_back(add_segment(std::move(segment)));
+  return ids;
+}
+
+/// Recipes of a chunk for ordinary passes, and for the last backward.
+const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
+                                                     int pieces) {
+  for (const CachedChunk& cached : cache_)
+    if (cached.shape == chunk && cached.pieces == pieces) return cached.ids;
+  std::vector<Segment> cut = s_.zero == 3 ? cut_units(parts_, chunk)
+                                          : cut_chunk(parts_, chunk, pieces);
+  cache_.push_back({chunk, pieces, add_segments(std::move(cut))});
+  return cache_.back().ids;
+}
+
+/// The last backward of the first stage runs bucket by bucket, since nothing
+/// hides its reduction; other stages reduce in one piece while the pipeline
+/// drains. Source: Megatron-LM core/distributed/
+/// distributed_data_parallel.py (buckets on pipeline rank 0 only).
+int StepBuilder::pieces(int stage, const Pass& pass) const {
+  if (!last_backward(pass) || stage > 0 || s_.zero == 3) return 1;
+  const LayerShare share = stage_layers(stage);
+  return static_cast<int>(
+      std::min<std::int64_t>(divide_up(share.dense + share.experts,
+                                       gradient_bucket(parts_.engine, s_)),
+                             layer_count(parts_.setting.model)));
+}
+
+LayerShare StepBuilder::stage_layers(int stage) const {
+  const StageShare share =
+      stage_share(parts_.setting.model, parts_.sizes,
+                  shapes_[static_cast<std::size_t>(stage)], s_);
+  return {share.dense, share.experts};
+}
+
+TaskId StepBuilder::gather(int stage, const Pass& pass,
+                           const SegmentIds& segment) {
+  if (segment.gather < 0 && segment.fetch_host < 0) return -1;
+  TaskId ready = before_[0];
+  if (segment.fetch_nvme >= 0)
+    ready = add(segment.fetch_nvme, stage, Lane::nvme, TaskKind::transfer,
+                &pass, std::array{ready});
+  if (segment.fetch_host >= 0)
+    ready = add(segment.fetch_host, stage, Lane::to_device, TaskKind::transfer,
+                &pass, std::array{ready});
+  if (segment.gather >= 0)
+    ready = add(segment.gather, stage, Lane::data, TaskKind::gather, &pass,
+                std::array{ready});
+  return ready;
+}
+
+TaskId StepBuilder::compute(int stage, const Pass& pass,
+                            const SegmentIds& segment, TaskId gathered) {
+  const bool forward = pass.direction == Direction::forward;
+  const TaskId task =
+      add(forward ? segment.forward : segment.backward, stage, Lane::compute,
+          forward ? TaskKind::forward : TaskKind::backward, &pass,
+          std::array{gathered});
+  before_ = {before_[1], task};
+  return task;
+}
+
+void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
+                         TaskId computed) {
+  auto& done = reduced_[static_cast<std::size_t>(stage)];
+  const bool last = last_backward(pass);
+  const int recipe = last ? segment.reduce_last : segment.reduce;
+  if (recipe < 0 || (!last && !reduces_always())) {
+    if (last) done.push_back(computed);
+    return;
+  }
+  const TaskId task = add(recipe, stage, Lane::data, TaskKind::reduce, &pass,
+                          std::array{computed});
+  if (last) done.push_back(task);
+}
+
+/// Boundary activations or their gradients, to the next stage in the pass's
+/// direction. 1F1B and GPipe wait for the send; interleaved stages send beside
+/// compute. Source: Megatron-LM schedules.py (overlap_p2p_comm needs VPP).
+TaskId StepBuilder::send(int stage, const Pass& pass, TaskId computed) {
+  const int u = pass.chunk * s_.pipeline + stage;
+  const bool forward = pass.direction == Direction::forward;
+  if (send_recipe_ < 0 || u == (forward ? virtual_count_ - 1 : 0))
+    return computed;
+  const bool beside = s_.schedule == Schedule::interleaved;
+  return add(send_recipe_, stage, beside ? Lane::pipeline : Lane::compute,
+             TaskKind::send, &pass, std::array{computed});
+}
+
+void StepBuilder::run(int stage, const Pass& pass) {
+  const ChunkShape& chunk = shapes_[static_cast<std::size_t>(stage)]
+                                .chunks[static_cast<std::size_t>(pass.chunk)];
+  const bool forward = pass.direction == Direction::forward;
+  const std::vector<SegmentIds>& run_of = segments(chunk, pieces(stage, pass));
+  const std::size_t count = run_of.size();
+  PassEnds ends;
+  TaskId computed = -1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const SegmentIds& segment = run_of[forward ? i : count - 1 - i];
+    const TaskId gathered = gather(stage, pass, segment);
+    computed = compute(stage, pass, segment, gathered);
+    if (ends.first < 0) ends.first = computed;
+    builder_.mark(computed, i == 0, i + 1 == count);
+    if (!forward) reduce(stage, pass, segment, computed);
+  }
+  ends.sent = send(stage, pass, computed);
+  auto& table = forward ? forward_ : backward_;
+  table[at(pass.chunk * s_.pipeline + stage, pass.micro_batch)] = ends;
+}
+
+void StepBuilder::build_stage(int stage) {
+  before_ = {-1, -1};
+  for (const Pass& pass : schedule(s_, stage, micro_batches_)) run(stage, pass);
+}
+
+void StepBuilder::join(std::vector<PassEnds>& ends, int from, int to) {
+  for (int i = 0; i < micro_batches_; ++i)
+    builder_.wait(ends[at(to, i)].first, ends[at(from, i)].sent);
+}
+
+void StepBuilder::join_stages() {
+  for (int u = 1; u < virtual_count_; ++u) {
+    join(forward_, u - 1, u);
+    join(backward_, u, u - 1);
+  }
+}
+
+/// A tied head trains a copy of the embedding on the last stage: both stages
+/// sum their gradients. Source: Megatron-LM core/distributed/
+/// finalize_model_grads.py, _allreduce_word_embedding_grads.
+void StepBuilder::sync_tied_embedding() {
+  const ModelSpec& model = parts_.setting.model;
+  if (!model.tied || s_.pipeline == 1) return;
+  const std::int64_t rows = divide_up(parts_.sizes.vocab, s_.tensor);
+  Recipe recipe;
+  recipe.name = "sum tied embedding gradients";
+  const int last = s_.pipeline - 1;
+  recipe.items.push_back(
+      {TimeTerm::data_comm, 1,
+       Collective{
+           CollectiveOp::all_reduce, Group{2, last * pipeline_pair(s_).stride},
+           gradient_bytes(parts_.setting.workload, rows * model.hidden)}});
+  const int id = builder_.add_recipe(std::move(recipe));
+  std::vector<TaskId> after = reduced_.front();
+  after.insert(after.end(), reduced_.back().begin(), reduced_.back().end());
+  for (const int stage : {0, last})
+    reduced_[static_cast<std::size_t>(stage)] = {
+        add(id, stage, Lane::data, TaskKind::reduce, nullptr, after)};
+}
+
+void StepBuilder::gather_updated(int stage, TaskId stepped) {
+  if (s_.zero == 0 || s_.zero == 3) return;
+  const int recipe = add_recipe(gather_parameters(parts_, stage_layers(stage)));
+  if (recipe >= 0)
+    add(recipe, stage, Lane::data, TaskKind::gather, nullptr,
+        std::array{stepped});
+}
+
+void StepBuilder::finish_on_device(int stage, TaskId norm) {
+  const std::int64_t owned = owned_parameters(s_, stage_layers(stage));
+  const int recipe = add_recipe(step_optimizer(parts_, owned));
+  gather_updated(stage, add(recipe, stage, Lane::compute, TaskKind::optimizer,
+                            nullptr, std::array{norm}));
+}
+
+/// Gradient shards go to the host, Adam runs there slice by slice between
+/// reads and writes of what lies on NVMe, and updated weights come back.
+void StepBuilder::finish_on_host(int stage, TaskId norm) {
+  const Workload& w = parts_.setting.workload;
+  const std::int64_t slice =
+      divide_up(owned_parameters(s_, stage_layers(stage)), kOffloadSlices);
+  const bool nvme = s_.offload.optimizer == OffloadTier::nvme;
+  const int out =
+      add_recipe(copy(Channel::device_to_host, gradient_bytes(w, slice)));
+  const int read = add_recipe(copy(Channel::nvme_read, state_bytes(w, slice)));
+  const int write =
+      add_recipe(copy(Channel::nvme_write, state_bytes(w, slice)));
+  const int adam = add_recipe(step_on_host(slice));
+  const int back =
+      add_recipe(copy(Channel::host_to_device, parameter_bytes(w, slice)));
+  TaskId last = norm;
+  std::vector<TaskId> stepped;
+  for (int i = 0; i < kOffloadSlices; ++i) {
+    const TaskId copied = add(out, stage, Lane::to_host, TaskKind::transfer,
+                              nullptr, std::array{norm});
+    TaskId fetched = -1;
+    if (nvme)
+      fetched = add(read, stage, Lane::nvme, TaskKind::transfer, nullptr,
+                    std::array{norm});
+    last = add(adam, stage, Lane::host, TaskKind::optimizer, nullptr,
+               std::array{copied, fetched});
+    stepped.push_back(last);
+  }
+  for (const TaskId task : stepped) {
+    if (nvme)
+      add(write, stage, Lane::nvme, TaskKind::transfer, nullptr,
+          std::array{task});
+    if (s_.offload.parameters == OffloadTier::none)
+      last = add(back, stage, Lane::to_device, TaskKind::transfer, nullptr,
+                 std::array{task});
+  }
+  gather_updated(stage, last);
+}
+
+void StepBuilder::finish() {
+  sync_tied_embedding();
+  std::vector<TaskId> norms;
+  for (int stage = 0; stage < s_.pipeline; ++stage) {
+    const std::int64_t owned = owned_parameters(s_, stage_layers(stage));
+    norms.push_back(add(add_recipe(norm_gradients(parts_, owned)), stage,
+                        Lane::compute, TaskKind::norm, nullptr,
+                        reduced_[static_cast<std::size_t>(stage)]));
+  }
+  const int sum = add_recipe(reduce_norm(parts_));
+  TaskId norm = norms.front();
+  if (sum >= 0) norm = add(sum, 0, Lane::data, TaskKind::norm, nullptr, norms);
+  for (int stage = 0; stage < s_.pipeline; ++stage) {
+    if (s_.offload.optimizer == OffloadTier::none)
+      finish_on_device(stage, norm);
+    else
+      finish_on_host(stage, norm);
+  }
+}
+
+StepGraph StepBuilder::build() && {
+  reduced_.resize(static_cast<std::size_t>(s_.pipeline));
+  if (s_.pipeline > 1) {
+    Recipe recipe;
+    recipe.name = "send to the next stage";
+    recipe.items.push_back(boundary_send(parts_));
+    send_recipe_ = builder_.add_recipe(std::move(recipe));
+  }
+  for (int stage = 0; stage < s_.pipeline; ++stage) build_stage(stage);
+  join_stages();
+  finish();
+  return std::move(builder_).build();
+}
+
+}  // namespace
+
+StepGraph build_step(const Setting& setting, const Engine& engine,
+                     const Strategy& strategy, int micro_batches) {
+  require(micro_batches >= 1, "a step has at least one micro-batch");
+  const LayerKinds kinds = layer_kinds(setting.model);
+  const StageSizes sizes = stage_sizes(setting, engine, kinds, strategy);
+  const std::vector<StageShape> shapes = stage_shapes(kinds, strategy);
+  const StepParts parts{setting, engine, strategy, kinds, sizes};
+  return StepBuilder(parts, shapes, micro_batches).build();
+}
+
+}  // namespace ztplan

@@ -1,0 +1,60 @@
+#include "time/simulate.h"
+
+#include <algorithm>
+
+namespace ztplan {
+namespace {
+
+Seconds price(const Item& item, const Machine& machine) {
+  return price(item.work, machine) * static_cast<double>(item.count);
+}
+
+}  // namespace
+
+RecipePrice price(const Recipe& recipe, const Machine& machine) {
+  RecipePrice result;
+  std::vector<Seconds> seconds;
+  seconds.reserve(recipe.items.size());
+  for (std::size_t i = 0; i < recipe.items.size(); ++i) {
+    const Item& item = recipe.items[i];
+    seconds.push_back(price(item, machine));
+    Seconds exposed = seconds.back();
+    if (item.beside > 0)
+      exposed = std::max(Seconds{},
+                         exposed - seconds[i - static_cast<std::size_t>(
+                                                   item.beside)]);
+    result.terms[static_cast<std::size_t>(item.term)] += exposed;
+    result.total += exposed;
+  }
+  // A layer cannot be faster than its launches.
+  const Seconds launches{machine.calibration.kernel_start.value *
+                         static_cast<double>(recipe.kernels)};
+  const Seconds idle = std::max(Seconds{}, launches - result.total);
+  result.terms[static_cast<std::size_t>(TimeTerm::compute)] += idle;
+  result.total += idle;
+  return result;
+}
+
+PriceList price_all(const StepGraph& graph, const Machine& machine) {
+  PriceList prices;
+  prices.reserve(graph.recipes().size());
+  for (const Recipe& recipe : graph.recipes())
+    prices.push_back(price(recipe, machine));
+  return prices;
+}
+
+Timeline simulate(const StepGraph& graph, const PriceList& prices) {
+  Timeline timeline;
+  timeline.spans.resize(graph.tasks().size());
+  for (const TaskId id : graph.order()) {
+    Span& span = timeline.spans[static_cast<std::size_t>(id)];
+    for (const TaskId before : graph.predecessors(id))
+      span.start = std::max(
+          span.start, timeline.spans[static_cast<std::size_t>(before)].end);
+    const int recipe = graph.tasks()[static_cast<std::size_t>(id)].recipe;
+    span.end = span.start + prices[static_cast<std::size_t>(recipe)].total;
+  }
+  return timeline;
+}
+
+}  // namespace ztplan
