@@ -23,9 +23,11 @@ Pass backward_pass(const Strategy& strategy, int k) {
   return pass;
 }
 
-/// Forwards before the first backward.
-/// Source: Megatron-LM schedules.py, get_pp_rank_microbatches.
-int warm_up(const Strategy& strategy, int stage, int passes) {
+}  // namespace
+
+// Source: Megatron-LM schedules.py, get_pp_rank_microbatches.
+int warm_up_passes(const Strategy& strategy, int stage, int micro_batches) {
+  const int passes = micro_batches * strategy.virtual_stages;
   const int p = strategy.pipeline;
   if (strategy.schedule == Schedule::gpipe) return passes;
   if (strategy.schedule == Schedule::one_f_one_b)
@@ -34,15 +36,13 @@ int warm_up(const Strategy& strategy, int stage, int passes) {
   return std::min(ahead, passes);
 }
 
-}  // namespace
-
 std::vector<Pass> schedule(const Strategy& strategy, int stage,
                            int micro_batches) {
   const bool interleaved = strategy.schedule == Schedule::interleaved;
   require(!interleaved || micro_batches % strategy.pipeline == 0,
           "interleaved stages take micro-batches in rounds of the pipeline");
   const int passes = micro_batches * strategy.virtual_stages;
-  const int ahead = warm_up(strategy, stage, passes);
+  const int ahead = warm_up_passes(strategy, stage, micro_batches);
   std::vector<Pass> order;
   order.reserve(2 * static_cast<std::size_t>(passes));
   for (int k = 0; k < ahead; ++k) order.push_back(forward_pass(strategy, k));

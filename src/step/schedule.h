@@ -23,4 +23,7 @@ struct Pass {
 std::vector<Pass> schedule(const Strategy& strategy, int stage,
                            int micro_batches);
 
+/// Forwards of `stage` before its first backward, in passes.
+int warm_up_passes(const Strategy& strategy, int stage, int micro_batches);
+
 }  // namespace ztplan

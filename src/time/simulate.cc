@@ -20,9 +20,9 @@ RecipePrice price(const Recipe& recipe, const Machine& machine) {
     seconds.push_back(price(item, machine));
     Seconds exposed = seconds.back();
     if (item.beside > 0)
-      exposed = std::max(Seconds{},
-                         exposed - seconds[i - static_cast<std::size_t>(
-                                                   item.beside)]);
+      exposed = std::max(
+          Seconds{},
+          exposed - seconds[i - static_cast<std::size_t>(item.beside)]);
     result.terms[static_cast<std::size_t>(item.term)] += exposed;
     result.total += exposed;
   }

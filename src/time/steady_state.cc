@@ -1,0 +1,99 @@
+#include "time/steady_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "step/schedule.h"
+
+namespace ztplan {
+namespace {
+
+// Periods are compared relative to their own length; spans carry rounding of
+// about 1e-16 of the whole step.
+constexpr double kSame = 1e-9;
+
+/// First task of every pass of every stage, in order.
+std::vector<std::vector<TaskId>> pass_starts(const StepGraph& graph) {
+  std::vector<std::vector<TaskId>> starts(
+      static_cast<std::size_t>(graph.stages()));
+  const std::vector<Task>& tasks = graph.tasks();
+  for (std::size_t id = 0; id < tasks.size(); ++id) {
+    const Task& task = tasks[id];
+    const bool pass =
+        task.kind == TaskKind::forward || task.kind == TaskKind::backward;
+    if (pass && task.opens)
+      starts[static_cast<std::size_t>(task.stage)].push_back(
+          static_cast<TaskId>(id));
+  }
+  return starts;
+}
+
+/// Task ids of the last two full periods of one stage's steady state.
+struct Window {
+  TaskId earlier, later, end;
+};
+
+Window last_periods(const std::vector<TaskId>& starts, const Strategy& strategy,
+                    int micro_batches, int stage) {
+  const int passes = micro_batches * strategy.virtual_stages;
+  const int period = rhythm(strategy) * strategy.virtual_stages;
+  // The last period may hold the last backward, which also reduces.
+  const int pairs =
+      passes - warm_up_passes(strategy, 0, micro_batches) - period;
+  const int first = warm_up_passes(strategy, stage, micro_batches);
+  const auto at = [&](int pair) {
+    return starts[static_cast<std::size_t>(first + 2 * pair)];
+  };
+  return {at(pairs - 2 * period), at(pairs - period), at(pairs)};
+}
+
+bool shifted(const Timeline& timeline, const Window& window, Seconds period) {
+  const TaskId apart = window.later - window.earlier;
+  if (window.end - window.later != apart) return false;
+  for (TaskId id = window.later; id < window.end; ++id) {
+    const Seconds shift =
+        timeline.spans[static_cast<std::size_t>(id)].start -
+        timeline.spans[static_cast<std::size_t>(id - apart)].start;
+    if (std::abs((shift - period).value) > kSame * period.value) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int rhythm(const Strategy& strategy) {
+  return strategy.schedule == Schedule::interleaved ? strategy.pipeline : 1;
+}
+
+int shortest_walk(const Strategy& strategy) {
+  const int many = 4 * strategy.pipeline * strategy.virtual_stages;
+  const int ahead = warm_up_passes(strategy, 0, many);
+  const int period = rhythm(strategy);
+  const int needed = static_cast<int>(divide_up(
+      ahead + 3 * period * strategy.virtual_stages, strategy.virtual_stages));
+  return static_cast<int>(round_up(needed + 1, period));
+}
+
+std::optional<Rhythm> find_rhythm(const StepGraph& graph,
+                                  const PriceList& prices,
+                                  const Timeline& timeline,
+                                  const Strategy& strategy, int micro_batches,
+                                  int stage) {
+  if (strategy.schedule == Schedule::gpipe) return std::nullopt;
+  if (micro_batches < shortest_walk(strategy)) return std::nullopt;
+  const auto starts = pass_starts(graph);
+  const auto window = [&](int of_stage) {
+    return last_periods(starts[static_cast<std::size_t>(of_stage)], strategy,
+                        micro_batches, of_stage);
+  };
+  const Window mine = window(stage);
+  const Seconds period =
+      timeline.spans[static_cast<std::size_t>(mine.later)].start -
+      timeline.spans[static_cast<std::size_t>(mine.earlier)].start;
+  for (int s = 0; s < graph.stages(); ++s)
+    if (!shifted(timeline, window(s), period)) return std::nullopt;
+  return Rhythm{period,
+                charge(graph, prices, timeline, stage, mine.later, mine.end)};
+}
+
+}  // namespace ztplan

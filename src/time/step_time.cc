@@ -1,0 +1,57 @@
+#include "time/step_time.h"
+
+#include <algorithm>
+
+#include "step/build_step.h"
+#include "time/breakdown.h"
+#include "time/steady_state.h"
+
+namespace ztplan {
+namespace {
+
+StepTime walk(const Setting& setting, const Engine& engine,
+              const Strategy& strategy, const Machine& machine,
+              int micro_batches) {
+  const StepGraph graph = build_step(setting, engine, strategy, micro_batches);
+  const PriceList prices = price_all(graph, machine);
+  return break_down(graph, prices, simulate(graph, prices));
+}
+
+void go_on(StepTime& time, const Rhythm& rhythm, double periods) {
+  for (std::size_t i = 0; i < time.terms.size(); ++i)
+    time.terms[i] += rhythm.terms[i] * periods;
+}
+
+}  // namespace
+
+Seconds StepTime::total() const {
+  Seconds sum;
+  for (const Seconds& term : terms) sum += term;
+  return sum;
+}
+
+StepTime break_down(const StepGraph& graph, const PriceList& prices,
+                    const Timeline& timeline) {
+  const int stage = busiest_stage(graph, prices);
+  return {charge_step(graph, prices, timeline, stage), stage};
+}
+
+StepTime estimate_step(const Setting& setting, const Engine& engine,
+                       const Strategy& strategy, const Machine& machine) {
+  const int all = micro_batches(strategy, setting.workload);
+  const int period = rhythm(strategy);
+  for (int some = shortest_walk(strategy); some + period < all; some *= 2) {
+    const StepGraph graph = build_step(setting, engine, strategy, some);
+    const PriceList prices = price_all(graph, machine);
+    const Timeline timeline = simulate(graph, prices);
+    StepTime time = break_down(graph, prices, timeline);
+    const auto found =
+        find_rhythm(graph, prices, timeline, strategy, some, time.stage);
+    if (!found) continue;
+    go_on(time, *found, static_cast<double>((all - some) / period));
+    return time;
+  }
+  return walk(setting, engine, strategy, machine, all);
+}
+
+}  // namespace ztplan
