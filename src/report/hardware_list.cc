@@ -1,0 +1,332 @@
+#include "report/hardware_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json_writer.h"
+#include "base/nearest.h"
+#include "base/quantity_text.h"
+#include "base/quote.h"
+#include "base/table.h"
+#include "report/number_text.h"
+#include "report/render.h"
+
+namespace ztplan {
+namespace {
+
+const char* name_of(Trust trust) {
+  switch (trust) {
+    case Trust::measured:
+      return "measured";
+    case Trust::given:
+      return "given";
+    case Trust::stored:
+      return "stored";
+    case Trust::cross:
+      return "cross";
+    case Trust::quoted:
+      return "quoted";
+    case Trust::assumed:
+      return "assumed";
+  }
+  return "?";
+}
+
+std::string rate_or_none(FlopsPerSecond rate) {
+  constexpr double kTera = 1e12;
+  return rate.value > 0 ? three_digits(rate.value / kTera) : "-";
+}
+
+std::string rate_or_none(BytesPerSecond rate) {
+  return rate.value > 0 ? text(rate) : "-";
+}
+
+std::string text_or_none(Bytes bytes) {
+  return bytes.value > 0 ? text(bytes) : "-";
+}
+
+const Level* network_of(const ClusterSpec& node) {
+  const auto level =
+      std::ranges::find(node.levels, LinkKind::network, &Level::kind);
+  return level == node.levels.end() ? nullptr : &*level;
+}
+
+std::string links_of(const ClusterSpec& node) {
+  std::string links;
+  for (const Level& level : node.levels) {
+    links += fmt::format("{}{} {}", links.empty() ? "" : ", ", level.name,
+                         text(level.bandwidth));
+  }
+  return links;
+}
+
+// JSON.
+
+void write_device(JsonWriter& json, const DeviceSpec& d) {
+  json.begin_object().field("id", d.id).field("name", d.name);
+  json.field("architecture", d.architecture).field("memory_bytes", d.memory);
+  json.field("memory_bytes_per_second", d.memory_bandwidth);
+  json.field("fp32_flops_per_second", d.fp32);
+  json.field("tf32_flops_per_second", d.tf32);
+  json.field("fp16_flops_per_second", d.fp16);
+  json.field("bf16_flops_per_second", d.bf16);
+  json.field("fp8_flops_per_second", d.fp8);
+  json.field("fp4_flops_per_second", d.fp4);
+  json.field("matmul_achieved_flops_per_second", d.matmul_achieved);
+  json.field("sm_count", d.sm_count).field("l2_bytes", d.l2);
+  json.field("price_usd_per_hour", d.price_per_hour);
+  json.field("trust", name_of(d.trust)).field("source", d.source).end_object();
+}
+
+void write_level(JsonWriter& json, const Level& level) {
+  json.begin_object().field("name", level.name).field("fanout", level.fanout);
+  json.field("bytes_per_second", level.bandwidth);
+  json.field("achieved_share", level.achieved);
+  json.field("latency_seconds", level.latency);
+  json.field("in_network_reduction", level.in_network_reduction);
+  json.field("trust", name_of(level.trust));
+  json.field("source", level.source).end_object();
+}
+
+void write_node(JsonWriter& json, const ClusterSpec& node) {
+  json.begin_object().field("id", node.name);
+  json.field("device", node.device.id);
+  json.field("gpus_per_node", node.devices_per_node);
+  json.field("host_memory_bytes", node.host.memory);
+  json.field("nvme_bytes", node.host.nvme);
+  json.field("nvme_read_bytes_per_second", node.host.nvme_read);
+  json.field("host_link_bytes_per_second", node.host.device_link);
+  json.field("price_usd_per_hour", node.price_per_node_hour);
+  json.key("levels").begin_array();
+  for (const Level& level : node.levels) write_level(json, level);
+  json.end_array().field("source", node.source).end_object();
+}
+
+void write_network(JsonWriter& json, const NetworkSpec& network) {
+  json.begin_object().field("id", network.id).field("name", network.name);
+  json.field("bytes_per_second", network.level.bandwidth);
+  json.field("achieved_share", network.level.achieved);
+  json.field("latency_seconds", network.level.latency);
+  json.field("trust", name_of(network.level.trust));
+  json.field("source", network.source).end_object();
+}
+
+std::string hardware_json(const Hardware& hardware) {
+  JsonWriter json(JsonWriter::Layout::indented);
+  json.begin_object().field("schema", "ztplan.hardware/1");
+  json.key("devices").begin_array();
+  for (const DeviceSpec& device : hardware.devices) write_device(json, device);
+  json.end_array().key("nodes").begin_array();
+  for (const ClusterSpec& node : hardware.nodes) write_node(json, node);
+  json.end_array().key("networks").begin_array();
+  for (const NetworkSpec& network : hardware.networks) {
+    write_network(json, network);
+  }
+  json.end_array().key("clusters").begin_array();
+  for (const ClusterSpec& node : hardware.nodes) {
+    if (network_of(node) != nullptr) json.value(node.name);
+  }
+  json.end_array().end_object();
+  return json.take();
+}
+
+// Tables.
+
+Table device_table(const std::vector<DeviceSpec>& devices) {
+  Table table{{{"device"},
+               {"memory", Align::right},
+               {"bandwidth", Align::right},
+               {"bf16", Align::right},
+               {"fp16", Align::right},
+               {"fp8", Align::right},
+               {"architecture"},
+               {"trust"}},
+              {}};
+  for (const DeviceSpec& d : devices) {
+    table.rows.push_back(
+        {d.id, text(d.memory), rate_or_none(d.memory_bandwidth),
+         rate_or_none(d.bf16), rate_or_none(d.fp16), rate_or_none(d.fp8),
+         d.architecture, name_of(d.trust)});
+  }
+  return table;
+}
+
+Table node_table(const std::vector<ClusterSpec>& nodes) {
+  Table table{{{"node"},
+               {"device"},
+               {"GPUs", Align::right},
+               {"host memory", Align::right},
+               {"links of a GPU, one direction"}},
+              {}};
+  for (const ClusterSpec& node : nodes) {
+    table.rows.push_back({node.name, node.device.id,
+                          fmt::format("{}", node.devices_per_node),
+                          text_or_none(node.host.memory), links_of(node)});
+  }
+  return table;
+}
+
+Table network_table(const std::vector<NetworkSpec>& networks) {
+  Table table{{{"network"},
+               {"rate", Align::right},
+               {"reached", Align::right},
+               {"name"},
+               {"trust"}},
+              {}};
+  for (const NetworkSpec& network : networks) {
+    table.rows.push_back({network.id, text(network.level.bandwidth),
+                          share_text(network.level.achieved), network.name,
+                          name_of(network.level.trust)});
+  }
+  return table;
+}
+
+// Every entry in the same columns, for programs that read CSV.
+Table hardware_csv(const Hardware& hardware) {
+  Table table{{{"kind"},
+               {"id"},
+               {"device"},
+               {"memory_bytes"},
+               {"bytes_per_second"},
+               {"bf16_flops_per_second"},
+               {"gpus_per_node"},
+               {"source"}},
+              {}};
+  for (const DeviceSpec& d : hardware.devices) {
+    table.rows.push_back({"device", d.id, d.id,
+                          fmt::format("{}", d.memory.value),
+                          fmt::format("{}", d.memory_bandwidth.value),
+                          fmt::format("{}", d.bf16.value), "", d.source});
+  }
+  for (const ClusterSpec& node : hardware.nodes) {
+    const Level* network = network_of(node);
+    table.rows.push_back(
+        {"node", node.name, node.device.id,
+         fmt::format("{}", node.host.memory.value),
+         network == nullptr ? "" : fmt::format("{}", network->bandwidth.value),
+         "", fmt::format("{}", node.devices_per_node), node.source});
+  }
+  for (const NetworkSpec& network : hardware.networks) {
+    table.rows.push_back({"network", network.id, "", "",
+                          fmt::format("{}", network.level.bandwidth.value), "",
+                          "", network.source});
+  }
+  return table;
+}
+
+Table facts(const DeviceSpec& d) {
+  Table table{{{"device"}, {d.id}}, {}};
+  const auto add = [&table](std::string name, std::string value) {
+    table.rows.push_back({std::move(name), std::move(value)});
+  };
+  add("name", d.name);
+  add("architecture", d.architecture);
+  add("memory", fmt::format("{} as the framework reports", text(d.memory)));
+  add("memory bandwidth", rate_or_none(d.memory_bandwidth));
+  for (const auto& [name, rate] :
+       {std::pair{"fp32", d.fp32}, std::pair{"tf32", d.tf32},
+        std::pair{"fp16", d.fp16}, std::pair{"bf16", d.bf16},
+        std::pair{"fp8", d.fp8}, std::pair{"fp4", d.fp4}}) {
+    if (rate.value > 0) add(name, text(rate) + " dense");
+  }
+  if (d.matmul_achieved.value > 0) {
+    add("best bf16 product", text(d.matmul_achieved));
+  }
+  if (d.price_per_hour > 0) {
+    add("price", fmt::format("about {} USD an hour", d.price_per_hour));
+  }
+  add("trust", name_of(d.trust));
+  add("source", d.source);
+  return table;
+}
+
+Table facts(const ClusterSpec& node) {
+  Table table{{{"node"}, {node.name}}, {}};
+  const auto add = [&table](std::string name, std::string value) {
+    table.rows.push_back({std::move(name), std::move(value)});
+  };
+  add("device", fmt::format("{} x {}", node.devices_per_node, node.device.id));
+  for (const Level& level : node.levels) {
+    add("link " + level.name,
+        fmt::format("{} a GPU and direction, {} of it reached ({})",
+                    text(level.bandwidth), share_text(level.achieved),
+                    name_of(level.trust)));
+  }
+  add("host memory", text_or_none(node.host.memory));
+  add("host link", rate_or_none(node.host.device_link));
+  add("nvme", text_or_none(node.host.nvme));
+  add("nvme read", rate_or_none(node.host.nvme_read));
+  add("source", node.source);
+  return table;
+}
+
+Table facts(const NetworkSpec& network) {
+  Table table{{{"network"}, {network.id}}, {}};
+  table.rows.push_back({"name", network.name});
+  table.rows.push_back({"rate", text(network.level.bandwidth)});
+  table.rows.push_back({"reached", share_text(network.level.achieved)});
+  table.rows.push_back({"latency added", text(network.level.latency)});
+  table.rows.push_back({"trust", name_of(network.level.trust)});
+  table.rows.push_back({"source", network.source});
+  return table;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) {
+    out += (out.empty() ? "" : "\n") + part;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string render_hardware(const Hardware& hardware, Format format) {
+  if (format == Format::json) return hardware_json(hardware);
+  if (format == Format::csv) return render_csv(hardware_csv(hardware));
+  return joined({render(device_table(hardware.devices), format),
+                 render(node_table(hardware.nodes), format),
+                 render(network_table(hardware.networks), format)});
+}
+
+Hardware find_hardware(const Hardware& hardware, std::string_view name) {
+  Hardware found;
+  std::vector<std::string> names;
+  const auto look = [&](const auto& entries, auto& into, const auto& name_in) {
+    for (const auto& entry : entries) {
+      names.push_back(name_in(entry));
+      if (names.back() == name) into.push_back(entry);
+    }
+  };
+  look(hardware.devices, found.devices, [](const auto& d) { return d.id; });
+  look(hardware.nodes, found.nodes, [](const auto& n) { return n.name; });
+  look(hardware.networks, found.networks, [](const auto& n) { return n.id; });
+  if (!found.devices.empty() || !found.nodes.empty() ||
+      !found.networks.empty()) {
+    return found;
+  }
+  const std::string close = nearest_name(name, names);
+  throw Error(fmt::format("there is no machine {}", quote(name)),
+              close.empty() ? "ztplan hardware lists them"
+                            : fmt::format("did you mean {}?", close));
+}
+
+std::string render_hardware_facts(const Hardware& hardware, Format format) {
+  if (format == Format::json) return hardware_json(hardware);
+  if (format == Format::csv) return render_csv(hardware_csv(hardware));
+  std::vector<std::string> parts;
+  for (const auto& d : hardware.devices) {
+    parts.push_back(render(facts(d), format));
+  }
+  for (const auto& n : hardware.nodes) {
+    parts.push_back(render(facts(n), format));
+  }
+  for (const auto& n : hardware.networks) {
+    parts.push_back(render(facts(n), format));
+  }
+  return joined(parts);
+}
+
+}  // namespace ztplan
