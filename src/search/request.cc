@@ -1,0 +1,237 @@
+#include "search/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/quote.h"
+#include "strategy/engine.h"
+
+namespace ztplan {
+namespace {
+
+constexpr char kDefaultCluster[] = "dgx-h100";
+
+// Tokens of a step, 4Mi: Llama 2, arXiv 2307.09288, table 1 ("Global batch
+// size of 4M tokens").
+constexpr std::int64_t kDefaultBatchTokens = 4 * 1024 * 1024;
+// Fewer sequences than a device in 8 would leave most strategies no
+// micro-batch to work on: tensor parallelism seldom leaves a node of 8.
+constexpr int kDevicesPerSequence = 8;
+
+constexpr std::array kObjectives = {
+    std::pair<std::string_view, Objective>{"time", Objective::time},
+    std::pair<std::string_view, Objective>{"memory", Objective::memory},
+    std::pair<std::string_view, Objective>{"cost", Objective::cost},
+    std::pair<std::string_view, Objective>{"gpus", Objective::gpus}};
+
+void check_range(std::string_view option, int value, int most) {
+  if (value >= 0 && value <= most) return;
+  throw Error(
+      fmt::format("{} must be from 1 to {}, not {}", option, most, value));
+}
+
+int odd_part(int devices) {
+  return devices >> std::countr_zero(static_cast<unsigned>(devices));
+}
+
+// Collects what was not given while a question is put together.
+class Asking {
+ public:
+  explicit Asking(const Request& request) : request_(request) {}
+
+  Asked ask() && {
+    check();
+    asked_.question.model = load_model(request_.model);
+    choose_cluster();
+    choose_engines();
+    choose_sequence();
+    choose_batch();
+    choose_numbers();
+    choose_attention();
+    copy_limits();
+    return std::move(asked_);
+  }
+
+ private:
+  void check() const {
+    if (request_.model.empty()) {
+      throw Error("which model?", "add --model NAME; ztplan models lists them");
+    }
+    check_range("--gpus", request_.gpus, kMostGpus);
+    check_range("--seq", request_.sequence, kMostSequence);
+    check_range("--global-batch", request_.global_batch, kMostBatch);
+    if (request_.global_batch > 0 && request_.batch_tokens > 0) {
+      throw Error("--global-batch and --tokens-per-batch say the same thing",
+                  "give one of them");
+    }
+  }
+
+  void told(std::string option, std::string value, std::string reason) {
+    asked_.defaults.push_back(
+        {std::move(option), std::move(value), std::move(reason)});
+  }
+
+  void choose_cluster() {
+    Question& question = asked_.question;
+    const bool named = !request_.cluster.empty();
+    const bool by_gpu = !request_.machine.gpu.empty();
+    const std::string name =
+        named || by_gpu ? request_.cluster : std::string(kDefaultCluster);
+    question.cluster = load_cluster(name, request_.gpus, request_.machine);
+    check_range("the number of GPUs", question.cluster.devices, kMostGpus);
+    question.calibration =
+        published_calibration(question.cluster.device.architecture);
+    if (!named && !by_gpu) told("--cluster", name, "the default");
+    if (!named && by_gpu) {
+      told("--cluster", question.cluster.name, "the usual node of this GPU");
+    }
+    if (request_.gpus == 0 && request_.machine.nodes == 0) {
+      told("--gpus", fmt::format("{}", question.cluster.devices), "one node");
+    }
+  }
+
+  void choose_engines() {
+    Question& question = asked_.question;
+    if (!request_.engine.empty()) {
+      question.engines = {&find_engine(request_.engine)};
+    } else {
+      const auto all = engines();
+      question.engines.assign(all.begin(), all.end());
+      told("--engine", names_of(question.engines),
+           "a strategy goes by the first it obeys");
+    }
+    question.workload.engine = question.engines.front()->name;
+  }
+
+  static std::string names_of(const std::vector<const Engine*>& engines) {
+    std::string names;
+    for (const Engine* engine : engines) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", engine->name);
+    }
+    return names;
+  }
+
+  void choose_sequence() {
+    Question& question = asked_.question;
+    question.workload.sequence = request_.sequence;
+    if (request_.sequence > 0) return;
+    if (question.model.sequence <= 0) {
+      throw Error("the model has no sequence length of its own", "add --seq N");
+    }
+    question.workload.sequence = question.model.sequence;
+    told("--seq", fmt::format("{}", question.model.sequence), "the model's");
+  }
+
+  void choose_batch() {
+    Workload& workload = asked_.question.workload;
+    workload.global_batch = request_.global_batch;
+    if (request_.global_batch > 0) return;
+    const int devices = asked_.question.cluster.devices;
+    if (request_.batch_tokens > 0) {
+      workload.global_batch = batch_of_tokens(devices);
+      told("--global-batch", fmt::format("{}", workload.global_batch),
+           "--tokens-per-batch in whole sequences, a multiple of the odd part "
+           "of the GPUs");
+      return;
+    }
+    const BatchChoice choice =
+        default_batch(asked_.question.model, workload.sequence, devices);
+    workload.global_batch = choice.sequences;
+    told("--global-batch", fmt::format("{}", choice.sequences), choice.reason);
+  }
+
+  int batch_of_tokens(int devices) const {
+    const double sequences =
+        request_.batch_tokens / asked_.question.workload.sequence;
+    if (!(sequences >= 1 && sequences <= kMostBatch)) {
+      throw Error(
+          fmt::format("--tokens-per-batch makes {:.3g} sequences", sequences),
+          fmt::format("it must make from 1 to {}", kMostBatch));
+    }
+    return static_cast<int>(
+        round_up(std::llround(sequences), odd_part(devices)));
+  }
+
+  void choose_numbers() {
+    Workload& workload = asked_.question.workload;
+    const DeviceSpec& device = asked_.question.cluster.device;
+    workload.precision = request_.precision.value_or(Precision::bf16);
+    if (!request_.precision) choose_precision(workload, device);
+    workload.gradient = request_.gradient.value_or(Precision::fp32);
+    if (!request_.gradient) {
+      told("--grad-dtype", "fp32", "what the engine accumulates in");
+    }
+  }
+
+  void choose_precision(Workload& workload, const DeviceSpec& device) {
+    std::string reason = "the default";
+    if (device.bf16.value <= 0 && device.fp16.value > 0) {
+      workload.precision = Precision::fp16;
+      reason = fmt::format("{} has no bf16", device.id);
+    } else if (device.bf16.value <= 0) {
+      workload.precision = Precision::fp32;
+      reason = fmt::format("{} has neither bf16 nor fp16", device.id);
+    }
+    told("--precision", std::string(to_text(workload.precision)), reason);
+  }
+
+  void choose_attention() {
+    asked_.question.workload.attention =
+        request_.attention.value_or(AttentionKernel::flash);
+    if (!request_.attention) told("--attention", "flash", "the default");
+  }
+
+  void copy_limits() {
+    Question& question = asked_.question;
+    question.limits = request_.limits;
+    question.objective = request_.objective;
+    question.top = request_.top;
+    question.margin = request_.margin;
+  }
+
+  const Request& request_;
+  Asked asked_;
+};
+
+}  // namespace
+
+Asked ask(const Request& request) { return Asking(request).ask(); }
+
+BatchChoice default_batch(const ModelSpec& model, int sequence, int devices) {
+  const bool published = model.global_batch > 0;
+  const std::int64_t wanted =
+      published ? model.global_batch
+                : std::max<std::int64_t>(1, kDefaultBatchTokens / sequence);
+  const std::int64_t least = divide_up(devices, kDevicesPerSequence);
+  const std::int64_t batch =
+      round_up(std::max(wanted, least), odd_part(devices));
+  std::string reason =
+      published ? "the model's publication" : "about 4M tokens";
+  if (batch != wanted) {
+    reason += fmt::format(", raised from {} to suit {} GPUs", wanted, devices);
+  }
+  return {static_cast<int>(batch), reason};
+}
+
+std::string_view to_text(Objective objective) {
+  for (const auto& [text, value] : kObjectives) {
+    if (value == objective) return text;
+  }
+  return "?";
+}
+
+Objective parse_objective(std::string_view text) {
+  for (const auto& [name, value] : kObjectives) {
+    if (name == text) return value;
+  }
+  throw Error(fmt::format(
+      "objective must be time, memory, cost or gpus, not {}", quote(text)));
+}
+
+}  // namespace ztplan

@@ -1,0 +1,67 @@
+// From what a user says to a question: everything left out takes a default,
+// and every default that was taken is told with its reason.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/question.h"
+#include "spec/catalog.h"
+
+namespace ztplan {
+
+/// Most devices, sequence tokens and sequences a question may have: far past
+/// what exists, and small enough that no product of sizes overflows.
+constexpr int kMostGpus = 1'000'000;
+constexpr int kMostSequence = 4 * 1024 * 1024;
+constexpr int kMostBatch = 10'000'000;
+
+/// Empty and zero fields take their default.
+struct Request {
+  std::string model;    // name, path or text, as load_model
+  std::string cluster;  // name or path, as load_cluster
+  ClusterOverrides machine;
+  int gpus = 0;             // 0: machine.nodes, or one node
+  int sequence = 0;         // tokens
+  int global_batch = 0;     // sequences
+  double batch_tokens = 0;  // instead of global_batch
+  std::optional<Precision> precision;
+  std::optional<Precision> gradient;
+  std::optional<AttentionKernel> attention;
+  std::string engine;  // empty: every engine there is, the default first
+  Limits limits;
+  Objective objective = Objective::time;
+  int top = 5;
+  double margin = 0;
+};
+
+/// A value nobody gave.
+struct Default {
+  std::string option;  // "--seq"
+  std::string value;   // "2048"
+  std::string reason;  // "the model's"
+};
+
+struct Asked {
+  Question question;
+  std::vector<Default> defaults;  // in the order of the options
+};
+
+/// Reads models/ and hardware/. Throws `Error` on an unknown name and on
+/// values out of range.
+Asked ask(const Request& request);
+
+/// Sequences of a step when nobody says: those of the model's publication, or
+/// about 4M tokens; at least one for every 8 devices, and a multiple of the
+/// odd part of `devices`, so that data parallelism can use all of them.
+struct BatchChoice {
+  int sequences = 0;
+  std::string reason;
+};
+BatchChoice default_batch(const ModelSpec& model, int sequence, int devices);
+
+std::string_view to_text(Objective objective);
+Objective parse_objective(std::string_view text);
+
+}  // namespace ztplan
