@@ -68,7 +68,7 @@ class Scanner {
   std::string plain_cell() {
     const std::size_t length =
         std::min(rest_.find_first_of(",\"\r\n"), rest_.size());
-    const std::string text(rest_.substr(0, length));
+    std::string text(rest_.substr(0, length));
     rest_.remove_prefix(length);
     if (rest_.starts_with('"')) fail("a quote inside an unquoted cell");
     return text;

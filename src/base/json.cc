@@ -350,7 +350,7 @@ bool JsonView::boolean() const {
 
 std::string JsonView::string_or(std::string_view key,
                                 std::string fallback) const {
-  return has(key) ? at(key).string() : fallback;
+  return has(key) ? at(key).string() : std::move(fallback);
 }
 
 std::int64_t JsonView::integer_or(std::string_view key,
