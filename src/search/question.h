@@ -8,6 +8,7 @@
 
 #include "spec/calibration.h"
 #include "strategy/ledger.h"
+#include "time/step_counts.h"
 #include "time/step_time.h"
 
 namespace ztplan {

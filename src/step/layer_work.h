@@ -25,8 +25,8 @@ Recipe head_backward(const Setting& setting, const Strategy& strategy,
                      std::int64_t vocab);
 
 /// Operations a token costs in forward and backward, as the model defines them
-/// (no recomputation, attention counted in full or causal as asked):
-/// the numerator of MFU.
+/// (no recomputation, vocabulary unpadded, attention counted in full or with
+/// its masked half left out): the numerator of MFU.
 enum class AttentionCount { full, causal };
 Flops model_flops(const ModelSpec& model, int sequence, AttentionCount count);
 
