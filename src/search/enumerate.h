@@ -8,7 +8,13 @@
 namespace ztplan {
 
 /// Calls `visit` with every combination of the question's limits whose sizes
-/// multiply to the cluster's devices.
+/// multiply to the cluster's devices. What varies fastest: offload, shard
+/// group, ZeRO stage, then recomputation, micro-batch, schedule.
+///
+/// Where the question sets no limit: tensor up to the model's heads; stages up
+/// to its layers; context as long as a rank keeps 1024 tokens; micro-batches
+/// of powers of two up to 16; chunks that divide a stage's layers; ZeRO over
+/// all ranks or inside one node; five offloads; nine recomputations.
 void enumerate(const Question& question,
                const std::function<void(const Strategy&)>& visit);
 

@@ -1,25 +1,37 @@
 // Why a given strategy is not first: illegal, too big, or slower and where.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "search/evaluate.h"
 #include "search/question.h"
 
 namespace ztplan {
 
 enum class Verdict { best, slower, does_not_fit, illegal };
 
+/// A term of time or memory in which two plans differ.
+struct Difference {
+  std::string term;
+  double ours = 0, theirs = 0;  // seconds or bytes
+};
+
 struct Explanation {
   Verdict verdict = Verdict::best;
-  std::vector<Misfit> misfits;       // every rule broken, when illegal
-  std::optional<Plan> plan;          // when legal
-  std::optional<NearMiss> miss;      // when it does not fit
-  std::optional<Plan> best;          // the first of the ranking
-  int rank = 0;                      // its place, when within the ranking
-  std::vector<std::string> reasons;  // sentences with numbers, largest first
+  std::vector<Misfit> misfits;   // rules broken, by engine, when illegal
+  std::optional<Plan> plan;      // when legal
+  std::optional<Shortage> lack;  // when it does not fit
+  std::optional<Plan> best;      // the first of the ranking, if any fits
+  std::vector<Difference> time, memory;  // against `best`, largest first
 };
 
 Explanation explain(const Question& question, const Strategy& strategy);
+
+/// Terms of `ours` that differ from those of `theirs`, largest first.
+std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs);
+std::vector<Difference> memory_differences(const Plan& ours,
+                                           const Plan& theirs);
 
 }  // namespace ztplan

@@ -14,11 +14,4 @@ using Progress = std::function<void(std::int64_t considered)>;
 
 Ranking rank(const Question& question, const Progress& progress);
 
-/// All there is to know of one strategy, fitting or not.
-Plan evaluate(const Question& question, const Engine& engine,
-              const Strategy& strategy);
-
-/// Missing bytes of a plan on its fullest tier; 0 or less when it fits.
-NearMiss missing_memory(const Question& question, const Plan& plan);
-
 }  // namespace ztplan

@@ -11,10 +11,6 @@
 namespace ztplan {
 namespace {
 
-// Offloaded states are stepped in slices so that copies run beside Adam, as
-// DeepSpeed's sub-groups do (runtime/zero/stage3.py, sub_group_size).
-constexpr int kOffloadSlices = 8;
-
 /// Recipe ids of one segment.
 struct SegmentIds {
   int forward, backward;

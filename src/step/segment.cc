@@ -5,24 +5,13 @@
 #include "base/error.h"
 #include "step/layer_work.h"
 #include "step/work_writer.h"
-#include "strategy/share.h"
+#include "strategy/recomputed.h"
 
 namespace ztplan {
 namespace {
 
 // A weight gradient in 16 bits is read, the fp32 sum read and written.
 constexpr int kAccumulateBytes = 2 + 4 + 4;
-
-/// Reads and writes of adding one micro-batch's gradients to an fp32 sum.
-Recipe accumulate(const StepParts& parts, const LayerShare& share) {
-  Recipe recipe;
-  if (parts.setting.workload.gradient != Precision::fp32) return recipe;
-  if (parts.setting.workload.precision == Precision::fp32) return recipe;
-  recipe.items.push_back(
-      {TimeTerm::compute, 1,
-       Stream{Bytes{kAccumulateBytes * (share.dense + share.experts)}}});
-  return recipe;
-}
 
 /// Recipes of one layer of each kind, kept whole and recomputed.
 struct LayerSegments {
@@ -48,20 +37,27 @@ LayerSegments layer_segments(const StepParts& parts) {
   return all;
 }
 
-Segment embedding_segment(const StepParts& parts) {
-  return {
-      embedding_forward(parts.setting, parts.strategy),
-      embedding_backward(parts.setting, parts.strategy),
-      {embedding_share(parts.setting.model, parts.strategy, parts.sizes.vocab),
-       0}};
+std::int64_t embedding_segment_share(const StepParts& parts) {
+  return parts.sizes.end_share.embedding;
 }
 
-Segment head_segment(const StepParts& parts, bool beside_embedding) {
+/// A tied head is the embedding where one stage holds both.
+std::int64_t head_segment_share(const StepParts& parts) {
+  const bool copy = !parts.setting.model.tied || parts.strategy.pipeline > 1;
+  const EndShare& ends = parts.sizes.end_share;
+  return ends.norm + (copy ? ends.head : 0);
+}
+
+Segment embedding_segment(const StepParts& parts) {
+  return {embedding_forward(parts.setting, parts.strategy),
+          embedding_backward(parts.setting, parts.strategy),
+          {embedding_segment_share(parts), 0}};
+}
+
+Segment head_segment(const StepParts& parts) {
   return {head_forward(parts.setting, parts.strategy, parts.sizes.vocab),
           head_backward(parts.setting, parts.strategy, parts.sizes.vocab),
-          {head_share(parts.setting.model, parts.strategy, parts.sizes.vocab,
-                      beside_embedding),
-           0}};
+          {head_segment_share(parts), 0}};
 }
 
 /// Backward runs the parts of a segment in reverse order, so `part` goes first.
@@ -76,7 +72,7 @@ void extend(Segment& segment, const Segment& part, std::int64_t count) {
 }
 
 void name(const StepParts& parts, Segment& segment, const std::string& what) {
-  append(segment.backward, accumulate(parts, segment.share), 1);
+  append(segment.backward, accumulate_gradients(parts, segment.share), 1);
   segment.forward.name = "forward of " + what;
   segment.backward.name = "backward of " + what;
 }
@@ -119,6 +115,33 @@ class LayerQueue {
 
 }  // namespace
 
+Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
+  Recipe recipe;
+  if (parts.setting.workload.gradient != Precision::fp32) return recipe;
+  if (parts.setting.workload.precision == Precision::fp32) return recipe;
+  recipe.items.push_back(
+      {TimeTerm::compute, 1,
+       Stream{Bytes{kAccumulateBytes * (share.dense + share.experts)}}});
+  return recipe;
+}
+
+std::int64_t end_parameters(const StepParts& parts, const ChunkShape& chunk) {
+  std::int64_t sum = 0;
+  if (chunk.has_embedding) sum += embedding_segment_share(parts);
+  if (chunk.has_head) sum += head_segment_share(parts);
+  return sum;
+}
+
+LayerShare chunk_share(const StepParts& parts, const ChunkShape& chunk) {
+  LayerShare share{end_parameters(parts, chunk), 0};
+  for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
+    const int count = chunk.layers_of_kind[kind];
+    share.dense += count * parts.sizes.shares[kind].dense;
+    share.experts += count * parts.sizes.shares[kind].experts;
+  }
+  return share;
+}
+
 std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
                                int pieces) {
   require(pieces >= 1, "a chunk is cut into at least one piece");
@@ -133,7 +156,7 @@ std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
     const int taken =
         queue.take(segment, layers * (i + 1) / count - layers * i / count);
     if (i == count - 1 && chunk.has_head)
-      extend(segment, head_segment(parts, holds_embedding(parts.strategy)), 1);
+      extend(segment, head_segment(parts), 1);
     name(parts, segment, layers_text(taken));
     segments.push_back(std::move(segment));
   }
@@ -154,8 +177,7 @@ std::vector<Segment> cut_units(const StepParts& parts,
     queue.take(unit, 1);
     add(std::move(unit), layers_text(1));
   }
-  if (chunk.has_head)
-    add(head_segment(parts, holds_embedding(parts.strategy)), "head");
+  if (chunk.has_head) add(head_segment(parts), "head");
   return units;
 }
 

@@ -26,6 +26,14 @@ struct StepParts {
   const StageSizes& sizes;
 };
 
+/// Parameters of the ends that `chunk` holds on one device, and of all of it.
+std::int64_t end_parameters(const StepParts& parts, const ChunkShape& chunk);
+LayerShare chunk_share(const StepParts& parts, const ChunkShape& chunk);
+
+/// Reads and writes of adding one micro-batch's gradients to an fp32 sum;
+/// nothing when gradients accumulate in the width they are computed in.
+Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share);
+
 /// `chunk` in at most `pieces` contiguous groups of layers, as even as can be;
 /// the embedding joins the first, the head the last. Requires pieces >= 1.
 std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,

@@ -11,7 +11,7 @@ Seconds price(const Item& item, const Machine& machine) {
 
 }  // namespace
 
-RecipePrice price(const Recipe& recipe, const Machine& machine) {
+RecipePrice price_items(const Recipe& recipe, const Machine& machine) {
   RecipePrice result;
   std::vector<Seconds> seconds;
   seconds.reserve(recipe.items.size());
@@ -26,7 +26,11 @@ RecipePrice price(const Recipe& recipe, const Machine& machine) {
     result.terms[static_cast<std::size_t>(item.term)] += exposed;
     result.total += exposed;
   }
-  // A layer cannot be faster than its launches.
+  return result;
+}
+
+RecipePrice price(const Recipe& recipe, const Machine& machine) {
+  RecipePrice result = price_items(recipe, machine);
   const Seconds launches{machine.calibration.kernel_start.value *
                          static_cast<double>(recipe.kernels)};
   const Seconds idle = std::max(Seconds{}, launches - result.total);

@@ -16,6 +16,9 @@ struct RecipePrice {
   Seconds total;
 };
 
+/// Of its items alone, and of the recipe: it cannot be faster than the host
+/// launches its kernels.
+RecipePrice price_items(const Recipe& recipe, const Machine& machine);
 RecipePrice price(const Recipe& recipe, const Machine& machine);
 
 using PriceList = std::vector<RecipePrice>;  // indexed as StepGraph::recipes()

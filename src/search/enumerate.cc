@@ -1,0 +1,240 @@
+#include "search/enumerate.h"
+
+#include <algorithm>
+
+#include "strategy/stages.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kLeastContextTokens = 1024;
+constexpr int kLargestMicroBatch = 16;
+
+std::vector<int> divisors(int n, int most) {
+  std::vector<int> found;
+  for (int d = 1; d <= std::min(n, most); ++d)
+    if (n % d == 0) found.push_back(d);
+  return found;
+}
+
+/// The user's list where there is one, else `usual`.
+std::vector<int> choose(const std::vector<int>& asked, std::vector<int> usual) {
+  return asked.empty() ? usual : asked;
+}
+
+bool allows(const std::vector<int>& asked, int value) {
+  return asked.empty() ||
+         std::find(asked.begin(), asked.end(), value) != asked.end();
+}
+
+int most_heads(const ModelSpec& model) {
+  int most = 1;
+  for (const LayerGroup& group : model.layers)
+    most = std::max(most, group.layer.attention.heads);
+  return most;
+}
+
+int most_experts(const ModelSpec& model) {
+  int most = 1;
+  for (const LayerGroup& group : model.layers)
+    most = std::max(most, group.layer.ffn.experts);
+  return most;
+}
+
+std::vector<int> powers_of_two(int most) {
+  std::vector<int> powers;
+  for (int power = 1; power <= most; power *= 2) powers.push_back(power);
+  return powers;
+}
+
+Recompute selective(bool attention, bool norms, bool activation) {
+  Recompute r;
+  r.mode = Recompute::Mode::selective;
+  r.attention = attention;
+  r.norms = norms;
+  r.activation = activation;
+  return r;
+}
+
+Recompute full(int layers) {
+  Recompute r;
+  r.mode = Recompute::Mode::full;
+  r.layers = layers;
+  return r;
+}
+
+std::vector<Recompute> usual_recomputations(int layers_of_chunk) {
+  std::vector<Recompute> all = {
+      {},
+      selective(true, false, false),
+      selective(false, false, true),
+      selective(false, true, false),
+      selective(false, true, true),
+      selective(true, true, true),
+  };
+  for (const int part : {4, 2})
+    if (layers_of_chunk >= part) all.push_back(full(layers_of_chunk / part));
+  all.push_back(full(0));
+  return all;
+}
+
+std::vector<Offload> usual_offloads(const ClusterSpec& cluster, int zero) {
+  using enum OffloadTier;
+  std::vector<Offload> all = {{none, none}, {cpu, none}};
+  if (zero == 3) all.push_back({cpu, cpu});
+  if (cluster.host.nvme.value == 0) return all;
+  all.push_back({nvme, none});
+  if (zero == 3) all.push_back({nvme, nvme});
+  return all;
+}
+
+/// Loops over one dimension after another; each level fixes one field.
+class Enumeration {
+ public:
+  Enumeration(const Question& question,
+              const std::function<void(const Strategy&)>& visit)
+      : q_(question),
+        visit_(visit),
+        layers_(layer_count(question.model)),
+        devices_(question.cluster.devices) {}
+
+  void run() {
+    for (const int t :
+         choose(q_.limits.tensor, divisors(devices_, most_heads(q_.model)))) {
+      s_.tensor = t;
+      pipelines();
+    }
+  }
+
+ private:
+  void pipelines() {
+    for (const int p :
+         choose(q_.limits.pipeline, divisors(devices_, layers_ + 2))) {
+      s_.pipeline = p;
+      contexts();
+    }
+  }
+
+  void contexts() {
+    const int most = std::max(1, q_.workload.sequence / kLeastContextTokens);
+    for (const int c : choose(q_.limits.context, divisors(devices_, most))) {
+      s_.context = c;
+      const std::int64_t used =
+          static_cast<std::int64_t>(s_.tensor) * s_.pipeline * c;
+      if (used < 1 || devices_ % used != 0) continue;
+      s_.data = static_cast<int>(devices_ / used);
+      if (!allows(q_.limits.data, s_.data)) continue;
+      context_kinds();
+    }
+  }
+
+  void context_kinds() {
+    for (const auto kind : {ContextKind::ring, ContextKind::ulysses}) {
+      if (s_.context == 1 && kind == ContextKind::ulysses) continue;
+      s_.context_kind = kind;
+      experts();
+    }
+  }
+
+  void experts() {
+    const int ranks = s_.tensor * s_.context * s_.data;
+    for (const int e :
+         choose(q_.limits.expert, divisors(ranks, most_experts(q_.model)))) {
+      s_.expert = e;
+      sequence_parallelism();
+    }
+  }
+
+  void sequence_parallelism() {
+    for (const bool sp : {false, true}) {
+      if (sp && s_.tensor == 1) continue;
+      s_.sequence_parallel = sp;
+      chunks();
+    }
+  }
+
+  /// Stages that hold equal layers, else with the ends counted as layers.
+  void chunks() {
+    s_.ends_as_layers = s_.pipeline > 1 && layers_ % s_.pipeline != 0 &&
+                        (layers_ + 2) % s_.pipeline == 0;
+    const int in_all = layers_ + (s_.ends_as_layers ? 2 : 0);
+    const int of_stage = std::max(1, in_all / s_.pipeline);
+    for (const int v :
+         choose(q_.limits.virtual_stages, divisors(of_stage, of_stage))) {
+      if (v > 1 && s_.pipeline == 1) continue;
+      s_.virtual_stages = v;
+      chunk_layers_ = std::max(1, of_stage / v);
+      schedules();
+    }
+  }
+
+  void schedules() {
+    using enum Schedule;
+    for (const auto schedule : {one_f_one_b, gpipe, interleaved}) {
+      if ((schedule == interleaved) != (s_.virtual_stages > 1)) continue;
+      if (schedule == gpipe && s_.pipeline == 1) continue;
+      s_.schedule = schedule;
+      micro_batch_sizes();
+    }
+  }
+
+  void micro_batch_sizes() {
+    for (const int b :
+         choose(q_.limits.micro_batch, powers_of_two(kLargestMicroBatch))) {
+      s_.micro_batch = b;
+      recomputations();
+    }
+  }
+
+  void recomputations() {
+    const auto& asked = q_.limits.recompute;
+    for (const Recompute& r :
+         asked.empty() ? usual_recomputations(chunk_layers_) : asked) {
+      s_.recompute = r;
+      zero_stages();
+    }
+  }
+
+  void zero_stages() {
+    for (const int zero : choose(q_.limits.zero, {0, 1, 2, 3})) {
+      s_.zero = zero;
+      shard_groups();
+    }
+  }
+
+  /// All ranks, or those of one node with replicas across nodes.
+  void shard_groups() {
+    s_.shard_group = 0;
+    offloads();
+    const int ranks = s_.data * s_.context;
+    const int inside = q_.cluster.devices_per_node / s_.tensor;
+    if (s_.zero == 0 || inside < 2 || inside >= ranks) return;
+    s_.shard_group = inside;
+    offloads();
+  }
+
+  void offloads() {
+    const auto& asked = q_.limits.offload;
+    for (const Offload& offload :
+         asked.empty() ? usual_offloads(q_.cluster, s_.zero) : asked) {
+      s_.offload = offload;
+      visit_(s_);
+    }
+  }
+
+  const Question& q_;
+  const std::function<void(const Strategy&)>& visit_;
+  int layers_;
+  int devices_;
+  int chunk_layers_ = 1;
+  Strategy s_;
+};
+
+}  // namespace
+
+void enumerate(const Question& question,
+               const std::function<void(const Strategy&)>& visit) {
+  Enumeration(question, visit).run();
+}
+
+}  // namespace ztplan

@@ -1,0 +1,62 @@
+#include "search/evaluate.h"
+
+#include "time/price.h"
+
+namespace ztplan {
+namespace {
+
+Seconds step_with(const Setting& setting, const Plan& plan,
+                  const Calibration& calibration) {
+  return estimate_step(setting, *plan.engine, plan.strategy,
+                       {setting.cluster, calibration})
+      .total();
+}
+
+Bytes over(Bytes needed, Bytes available) { return needed - available; }
+
+}  // namespace
+
+std::optional<Shortage> shortage(const Question& question,
+                                 const MemoryBreakdown& memory) {
+  const ClusterSpec& cluster = question.cluster;
+  const Shortage tiers[] = {
+      {Tier::device,
+       over(memory.peak(), usable_memory(cluster, question.margin))},
+      {Tier::host, over(node_host_bytes(memory, cluster), cluster.host.memory)},
+      {Tier::nvme, over(node_nvme_bytes(memory, cluster), cluster.host.nvme)},
+  };
+  for (const Shortage& tier : tiers)
+    if (tier.missing.value > 0) return tier;
+  return std::nullopt;
+}
+
+const Engine* engine_for(const Question& question, const Strategy& strategy) {
+  const Setting setting{question.model, question.cluster, question.workload};
+  for (const Engine* engine : question.engines)
+    if (broken_rule(*engine, setting, strategy) == nullptr) return engine;
+  return nullptr;
+}
+
+Plan evaluate(const Question& question, const Engine& engine,
+              const Strategy& strategy) {
+  const Setting setting{question.model, question.cluster, question.workload};
+  Plan plan;
+  plan.strategy = strategy;
+  plan.engine = &engine;
+  plan.gpus = devices(strategy);
+  plan.stages = stage_memory(setting, engine, strategy);
+  for (const MemoryBreakdown& stage : plan.stages)
+    if (plan.memory.peak() < stage.peak()) plan.memory = stage;
+  plan.capacity = usable_memory(question.cluster, question.margin);
+  plan.time = estimate_step(setting, engine, strategy,
+                            {question.cluster, question.calibration});
+  plan.low = step_with(setting, plan, optimistic(question.calibration));
+  plan.high = step_with(setting, plan, pessimistic(question.calibration));
+  const StepCounts counts = count_step(setting, engine, strategy);
+  plan.traffic = counts.traffic;
+  plan.throughput =
+      throughput(setting, strategy, counts.recomputed, plan.time.total());
+  return plan;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,90 @@
+#include "search/explain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "search/rank.h"
+
+namespace ztplan {
+namespace {
+
+void sort_by_size(std::vector<Difference>& differences) {
+  std::erase_if(differences,
+                [](const Difference& d) { return d.ours == d.theirs; });
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const Difference& a, const Difference& b) {
+                     return std::abs(a.ours - a.theirs) >
+                            std::abs(b.ours - b.theirs);
+                   });
+}
+
+std::vector<Misfit> misfits(const Question& question,
+                            const Strategy& strategy) {
+  const Setting setting{question.model, question.cluster, question.workload};
+  std::vector<Misfit> found;
+  for (const Engine* engine : question.engines)
+    if (auto misfit = why_illegal(*engine, setting, strategy))
+      if (found.empty() || found.back().rule != misfit->rule)
+        found.push_back(*misfit);
+  return found;
+}
+
+std::optional<Plan> best_plan(Question question) {
+  question.top = 1;
+  Ranking ranking = rank(question, {});
+  if (ranking.plans.empty()) return std::nullopt;
+  return ranking.plans.front();
+}
+
+Verdict judge(const Explanation& e) {
+  if (e.lack) return Verdict::does_not_fit;
+  const bool slower = e.best && e.best->time.total() < e.plan->time.total();
+  return slower ? Verdict::slower : Verdict::best;
+}
+
+}  // namespace
+
+std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs) {
+  std::vector<Difference> differences;
+  for (int i = 0; i < kTimeTerms; ++i) {
+    const auto term = static_cast<TimeTerm>(i);
+    differences.push_back({std::string(to_text(term)), ours.time[term].value,
+                           theirs.time[term].value});
+  }
+  sort_by_size(differences);
+  return differences;
+}
+
+std::vector<Difference> memory_differences(const Plan& ours,
+                                           const Plan& theirs) {
+  std::vector<Difference> differences;
+  for (int i = 0; i < kTerms; ++i) {
+    const auto term = static_cast<Term>(i);
+    differences.push_back({std::string(to_text(term)),
+                           static_cast<double>(ours.memory[term].value),
+                           static_cast<double>(theirs.memory[term].value)});
+  }
+  sort_by_size(differences);
+  return differences;
+}
+
+Explanation explain(const Question& question, const Strategy& strategy) {
+  Explanation e;
+  const Engine* engine = engine_for(question, strategy);
+  if (engine == nullptr) {
+    e.verdict = Verdict::illegal;
+    e.misfits = misfits(question, strategy);
+    return e;
+  }
+  e.plan = evaluate(question, *engine, strategy);
+  e.lack = shortage(question, e.plan->memory);
+  e.best = best_plan(question);
+  e.verdict = judge(e);
+  if (e.best) {
+    e.time = time_differences(*e.plan, *e.best);
+    e.memory = memory_differences(*e.plan, *e.best);
+  }
+  return e;
+}
+
+}  // namespace ztplan

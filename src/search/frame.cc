@@ -1,0 +1,203 @@
+#include "search/frame.h"
+
+#include <algorithm>
+
+#include "step/layer_work.h"
+#include "step/state_work.h"
+#include "time/simulate.h"
+
+namespace ztplan {
+namespace {
+
+Pace pace(const Recipe& recipe, const Machine& machine) {
+  return {price_items(recipe, machine).total, recipe.kernels};
+}
+
+Pace operator+(const Pace& a, const Pace& b) {
+  return {a.work + b.work, a.launches + b.launches};
+}
+
+Pace times(const Pace& pace, int count) {
+  return {pace.work * static_cast<double>(count), pace.launches * count};
+}
+
+Seconds seconds(const Pace& pace, const Machine& machine) {
+  return std::max(pace.work, Seconds{machine.calibration.kernel_start.value *
+                                     static_cast<double>(pace.launches)});
+}
+
+LayerPaces layer_paces(const StepParts& parts, const Machine& machine) {
+  Strategy kept = parts.strategy;
+  if (kept.recompute.mode == Recompute::Mode::full) kept.recompute = {};
+  const Setting& setting = parts.setting;
+  LayerPaces paces;
+  for (const Layer& layer : parts.kinds.kinds) {
+    paces.forward.push_back(pace(layer_forward(setting, layer, kept), machine));
+    paces.kept.push_back(pace(layer_backward(setting, layer, kept), machine));
+    paces.rebuilt.push_back(
+        pace(layer_backward(setting, layer, parts.strategy), machine));
+  }
+  const std::int64_t vocab = parts.sizes.vocab;
+  paces.embedding_forward = pace(embedding_forward(setting, kept), machine);
+  paces.embedding_backward = pace(embedding_backward(setting, kept), machine);
+  paces.head_forward = pace(head_forward(setting, kept, vocab), machine);
+  paces.head_backward = pace(head_backward(setting, kept, vocab), machine);
+  return paces;
+}
+
+/// Only what decides how a layer is cut; all else at its default.
+Strategy cut_key(const Strategy& s) {
+  Strategy key;
+  key.tensor = s.tensor;
+  key.context = s.context;
+  key.expert = s.expert;
+  key.sequence_parallel = s.sequence_parallel;
+  key.micro_batch = s.micro_batch;
+  key.context_kind = s.context_kind;
+  key.recompute = s.recompute;
+  key.recompute.layers = 0;
+  return key;
+}
+
+Strategy shape_key(const Strategy& s) {
+  Strategy key;
+  key.pipeline = s.pipeline;
+  key.virtual_stages = s.virtual_stages;
+  key.ends_as_layers = s.ends_as_layers;
+  key.stage_layers = s.stage_layers;
+  return key;
+}
+
+/// All but what varies fastest.
+Strategy frame_key(const Strategy& s) {
+  Strategy key = s;
+  key.zero = 0;
+  key.shard_group = 0;
+  key.offload = {};
+  return key;
+}
+
+/// Seconds of the passes of one chunk of one micro-batch.
+struct ChunkSeconds {
+  Seconds forward, backward;
+};
+
+ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
+                           const ChunkShape& chunk, const Machine& machine) {
+  Pace forward, backward;
+  LayerShare share;
+  int rebuilt = recomputed_layers(parts.strategy, chunk);
+  for (std::size_t kind = 0; kind < paces.forward.size(); ++kind) {
+    const int count = chunk.layers_of_kind[kind];
+    const int again = std::min(rebuilt, count);
+    rebuilt -= again;
+    forward = forward + times(paces.forward[kind], count);
+    backward = backward + times(paces.rebuilt[kind], again) +
+               times(paces.kept[kind], count - again);
+    share.dense += count * parts.sizes.shares[kind].dense;
+    share.experts += count * parts.sizes.shares[kind].experts;
+  }
+  if (chunk.has_embedding) {
+    forward = forward + paces.embedding_forward;
+    backward = backward + paces.embedding_backward;
+  }
+  if (chunk.has_head) {
+    forward = forward + paces.head_forward;
+    backward = backward + paces.head_backward;
+  }
+  share.dense += end_parameters(parts, chunk);
+  backward = backward + pace(accumulate_gradients(parts, share), machine);
+  return {seconds(forward, machine), seconds(backward, machine)};
+}
+
+}  // namespace
+
+FrameCache::FrameCache(const Question& question, const LayerKinds& kinds)
+    : setting_{question.model, question.cluster, question.workload},
+      machine_{question.cluster, question.calibration},
+      kinds_(kinds) {}
+
+Seconds FrameCache::price(const Collective& collective) {
+  const auto found = prices_.find(collective);
+  if (found != prices_.end()) return found->second;
+  const Seconds seconds = ztplan::price(collective, machine_);
+  prices_.emplace(collective, seconds);
+  return seconds;
+}
+
+const LayerCut& FrameCache::cut(const Engine& engine,
+                                const Strategy& strategy) {
+  auto& cut = cuts_[{&engine, cut_key(strategy)}];
+  if (cut) return *cut;
+  cut = std::make_unique<LayerCut>();
+  cut->sizes = stage_sizes(setting_, engine, kinds_, strategy);
+  const StepParts parts{setting_, engine, strategy, kinds_, cut->sizes};
+  cut->paces = layer_paces(parts, machine_);
+  return *cut;
+}
+
+const std::vector<StageShape>& FrameCache::shapes(const Strategy& strategy) {
+  std::vector<StageShape>& shapes = shapes_[shape_key(strategy)];
+  if (shapes.empty()) shapes = stage_shapes(kinds_, strategy);
+  return shapes;
+}
+
+/// The longest of these paths, one for each stage: the first micro-batch comes
+/// down to it, it runs all of its passes, and the last gradient goes back to
+/// stage 0. A step takes at least as long, whatever its schedule.
+Seconds FrameCache::passes(const Strategy& strategy, const Frame& frame) {
+  const LayerCut& cut = *frame.cut;
+  const StepParts parts{setting_, *framed_engine_, strategy, kinds_, cut.sizes};
+  const bool blocking = strategy.schedule != Schedule::interleaved;
+  const Seconds send =
+      strategy.pipeline == 1
+          ? Seconds{}
+          : price(std::get<Collective>(boundary_send(parts).work));
+  Seconds down, up, longest;
+  const ChunkShape* last_shape = nullptr;
+  ChunkSeconds last{};
+  const int last_stage = strategy.pipeline - 1;
+  for (int s = 0; s <= last_stage; ++s) {
+    const auto& chunks = (*frame.shapes)[static_cast<std::size_t>(s)].chunks;
+    Seconds work;
+    ChunkSeconds first{};
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      if (last_shape == nullptr || !(*last_shape == chunks[c]))
+        last = chunk_seconds(parts, cut.paces, chunks[c], machine_);
+      last_shape = &chunks[c];
+      if (c == 0) first = last;
+      work += last.forward + last.backward;
+    }
+    const int sends = blocking ? (s < last_stage) + (s > 0) : 0;
+    work += send * static_cast<double>(sends);
+    // The send of the last gradient is among its passes when it blocks.
+    const Seconds back = blocking && s > 0 ? up - send : up;
+    longest = std::max(
+        longest, down + work * static_cast<double>(frame.micro_batches) + back);
+    down += first.forward + send;
+    up += first.backward + send;
+  }
+  return longest;
+}
+
+const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
+  const Strategy key = frame_key(strategy);
+  if (framed_engine_ == &engine && framed_ == key) return frame_;
+  framed_ = key;
+  framed_engine_ = &engine;
+  frame_.cut = &cut(engine, strategy);
+  frame_.shapes = &shapes(strategy);
+  frame_.micro_batches = micro_batches(strategy, setting_.workload);
+  frame_.shares.clear();
+  const StageShape* before = nullptr;
+  for (const StageShape& shape : *frame_.shapes) {
+    if (before == nullptr || !(*before == shape))
+      frame_.shares.push_back(
+          stage_share(setting_.model, frame_.cut->sizes, shape, strategy));
+    before = &shape;
+  }
+  frame_.passes = passes(strategy, frame_);
+  return frame_;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,147 @@
+#include "search/rank.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "search/bound.h"
+#include "search/enumerate.h"
+#include "search/evaluate.h"
+#include "search/frame.h"
+
+namespace ztplan {
+namespace {
+
+constexpr std::int64_t kProgressEvery = 4096;  // candidates
+
+/// A strategy that fits. `time` is a lower bound until it is exact.
+struct Candidate {
+  Strategy strategy;
+  const Engine* engine;
+  Bytes peak;
+  Seconds time;
+};
+
+/// A place in the queue: the better objective first, then the candidate that
+/// was enumerated first. Bounds come before what they may turn out to be.
+struct Place {
+  double first, second;
+  std::size_t index;
+  bool exact;
+  bool operator>(const Place& other) const {
+    return std::tie(first, second, index) >
+           std::tie(other.first, other.second, other.index);
+  }
+};
+
+class Ranker {
+ public:
+  Ranker(const Question& question, const Progress& progress)
+      : q_(question),
+        progress_(progress),
+        kinds_(layer_kinds(question.model)),
+        cache_(question, kinds_) {}
+
+  Ranking run() {
+    enumerate(q_, [this](const Strategy& strategy) { consider(strategy); });
+    ranking_.fit = static_cast<std::int64_t>(candidates_.size());
+    count_rules();
+    pick_best();
+    return std::move(ranking_);
+  }
+
+ private:
+  void consider(const Strategy& strategy) {
+    ++ranking_.candidates;
+    if (progress_ && ranking_.candidates % kProgressEvery == 0)
+      progress_(ranking_.candidates);
+    const Engine* engine = legal_engine(strategy);
+    if (engine == nullptr) return;
+    const Frame& frame = cache_.frame(*engine, strategy);
+    const MemoryBreakdown memory = peak_memory(
+        cache_.setting(), *engine, frame.cut->sizes, *frame.shapes, strategy);
+    if (const auto lack = shortage(q_, memory))
+      return reject(strategy, memory, *lack);
+    candidates_.push_back({strategy, engine, memory.peak(),
+                           least_step(cache_, *engine, strategy)});
+  }
+
+  /// The first engine whose rules hold. The rule that the last one breaks is
+  /// counted: an earlier engine's refusal alone makes nothing illegal.
+  const Engine* legal_engine(const Strategy& strategy) {
+    const Rule* broken = nullptr;
+    for (const Engine* engine : q_.engines) {
+      broken = broken_rule(*engine, cache_.setting(), strategy);
+      if (broken == nullptr) return engine;
+    }
+    ++ranking_.illegal;
+    ++broken_[broken];
+    return nullptr;
+  }
+
+  void reject(const Strategy& strategy, const MemoryBreakdown& memory,
+              const Shortage& lack) {
+    ++ranking_.too_big;
+    const auto& nearest = ranking_.nearest_miss;
+    if (nearest && nearest->missing <= lack.missing) return;
+    ranking_.nearest_miss = {strategy, memory, lack.tier, lack.missing};
+  }
+
+  void count_rules() {
+    for (const auto& [rule, count] : broken_)
+      ranking_.illegal_by_rule.push_back({rule->name, count});
+    std::sort(ranking_.illegal_by_rule.begin(), ranking_.illegal_by_rule.end(),
+              [](const RuleCount& a, const RuleCount& b) {
+                return std::tie(b.count, a.rule) < std::tie(a.count, b.rule);
+              });
+  }
+
+  Place place(std::size_t index, bool exact) const {
+    const Candidate& c = candidates_[index];
+    const double peak = static_cast<double>(c.peak.value);
+    if (q_.objective == Objective::memory)
+      return {peak, c.time.value, index, exact};
+    return {c.time.value, peak, index, exact};
+  }
+
+  /// Best first: whoever leads with a bound is simulated and queued again; who
+  /// leads with an exact time beats all that are left.
+  void pick_best() {
+    std::vector<Place> places;
+    places.reserve(candidates_.size());
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      places.push_back(place(i, false));
+    std::priority_queue queue(std::greater<Place>{}, std::move(places));
+    const auto wanted = static_cast<std::size_t>(q_.top);
+    while (!queue.empty() && ranking_.plans.size() < wanted) {
+      const Place lead = queue.top();
+      queue.pop();
+      Candidate& c = candidates_[lead.index];
+      if (lead.exact) {
+        ranking_.plans.push_back(evaluate(q_, *c.engine, c.strategy));
+        continue;
+      }
+      c.time = estimate_step(cache_.setting(), *c.engine, c.strategy,
+                             cache_.machine())
+                   .total();
+      ++ranking_.simulated;
+      queue.push(place(lead.index, true));
+    }
+  }
+
+  const Question& q_;
+  const Progress& progress_;
+  LayerKinds kinds_;
+  FrameCache cache_;
+  Ranking ranking_;
+  std::map<const Rule*, std::int64_t> broken_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+Ranking rank(const Question& question, const Progress& progress) {
+  return Ranker(question, progress).run();
+}
+
+}  // namespace ztplan
