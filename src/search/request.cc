@@ -85,8 +85,7 @@ class Asking {
         named || by_gpu ? request_.cluster : std::string(kDefaultCluster);
     question.cluster = load_cluster(name, request_.gpus, request_.machine);
     check_range("the number of GPUs", question.cluster.devices, kMostGpus);
-    question.calibration =
-        published_calibration(question.cluster.device.architecture);
+    question.calibration = published_calibration(question.cluster.device);
     if (!named && !by_gpu) told("--cluster", name, "the default");
     if (!named && by_gpu) {
       told("--cluster", question.cluster.name, "the usual node of this GPU");

@@ -18,25 +18,28 @@ struct Constant {
   std::string source;
 };
 
-/// Constants for one device architecture. Fields without unit are shares.
+/// Constants for one device. Fields without unit are shares.
 struct Calibration {
-  std::string name;               // "published", or the file it came from
-  Constant matmul_share;          // of peak, what large typical products reach
-  Constant matmul_k_fill;         // elements of K lost to prologue and epilogue
-  Constant matmul_start;          // seconds per product
-  Constant unaligned_share;       // of the rate when a size is no multiple of 8
-  Constant fp8_share;             // of (fp8 peak / bf16 peak) that is gained
-  Constant memory_share;          // of data-sheet memory bandwidth
-  Constant flash_share;           // of peak, forward, long sequences
-  Constant flash_half_sequence;   // tokens at which half of it is reached
-  Constant flash_backward_share;  // backward rate over forward rate
-  Constant kernel_start;          // host seconds per kernel that is not hidden
-  Constant ring_latency_factor;   // k of nccl_cost_model section 12
-  Constant ring_bandwidth_factor;  // e of the same
+  std::string name;                // "published", or the file it came from
+  Constant matmul_share;           // of peak, what long products sustain
+  Constant matmul_burst;           // rate of one tile over the sustained one
+  Constant matmul_k_fill;          // elements of K lost per tile
+  Constant matmul_start;           // seconds per product
+  Constant unaligned_share;        // of the rate: a size is no multiple of 8
+  Constant fp8_share;              // of (fp8 peak / bf16 peak) that is gained
+  Constant memory_share;           // of data-sheet memory bandwidth
+  Constant stream_start;           // seconds per memory-bound pass
+  Constant flash_share;            // of peak, forward, long sequences
+  Constant flash_half_sequence;    // tokens at which half of it is reached
+  Constant flash_backward_share;   // backward rate over forward rate
+  Constant kernel_start;           // host seconds to launch one kernel
+  Constant ring_latency_factor;    // on NCCL's planned latency
+  Constant ring_bandwidth_factor;  // on NCCL's planned ring bandwidth
+  Constant all_to_all_start;       // seconds, inside a node
   Constant network_share;          // of the NIC rate a ring reaches
   Constant host_adam_bytes;        // bytes per parameter of a CPU Adam step
   Constant host_memory_share;      // of host memory bandwidth it reaches
-  Constant transfer_share;         // of the host link large pinned copies reach
+  Constant transfer_share;         // of the host link pinned copies reach
   Constant nvme_share;             // of the drive's rate
 };
 
@@ -45,8 +48,9 @@ struct Calibration {
 Calibration optimistic(const Calibration& calibration);
 Calibration pessimistic(const Calibration& calibration);
 
-/// Constants for `architecture` from hardware/calibrations/published.json,
-/// with its `default` entry where it has none of its own.
-Calibration published_calibration(std::string_view architecture);
+/// Constants for `device` from hardware/calibrations/published.json: those
+/// of its id, then of its architecture, then the default ones. Where only the
+/// device's best product is known, `matmul_share` follows from it.
+Calibration published_calibration(const DeviceSpec& device);
 
 }  // namespace ztplan
