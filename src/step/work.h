@@ -79,6 +79,12 @@ using Work =
 /// flash kernel skips is not counted.
 Flops flops(const Work& work);
 
+/// Scores the kernel computes, [sequences, heads, queries, keys] less what it
+/// skips: a flash kernel skips what the causal mask or the window hides, an
+/// eager one nothing. With fewer queries than keys (context parallel) a causal
+/// mask is taken to hide the same share from each rank, as balanced chunks do.
+double computed_scores(const AttentionWork& work);
+
 /// Bytes one rank sends for this collective: the ring's minimum, e.g.
 /// 2(n-1)/n of the buffer for an all-reduce.
 Bytes sent_bytes(const Collective& collective);
