@@ -165,12 +165,12 @@ TEST_CASE("a device's links add up") {
   const struct {
     const char* name;
     double link;  // GB/s
-  } rows[] = {{"v100", 25},      {"a100", 25},   {"a800", 25},
-              {"h100", 25},      {"h800", 25},   {"h20", 25},
-              {"h100-pcie", 25}, {"h200", 25},   {"gh200", 25},
+  } rows[] = {{"v100", 25},      {"a100", 25},      {"a800", 25},
+              {"h100", 25},      {"h800", 25},      {"h20", 25},
+              {"h100-pcie", 25}, {"h200", 25},      {"gh200", 25},
               {"a40", 14.0625},  {"3090", 14.0625}, {"a6000", 14.0625},
-              {"b200", 50},      {"b300", 50},   {"gb200", 50},
-              {"gb300", 50},     {"mi250x", 50}, {"mi300x", 64}};
+              {"b200", 50},      {"b300", 50},      {"gb200", 50},
+              {"gb300", 50},     {"mi250x", 50},    {"mi300x", 64}};
   for (const auto& row : rows) {
     CAPTURE(row.name);
     const DeviceFile file = device(row.name);
@@ -214,18 +214,12 @@ TEST_CASE("the network of a node is its ports together") {
     const char* name;
     double gbps;
     int nics;
-  } rows[] = {{"dgx1-v100", 400, 4},
-              {"dgx-a100-80", 1600, 8},
-              {"dgx-h100", 3200, 8},
-              {"dgx-b300", 6400, 8},
-              {"gb200-nvl72", 1600, 4},
-              {"aws-p3dn.24xlarge", 100, 1},
-              {"aws-p4de.24xlarge", 400, 4},
-              {"aws-p5.48xlarge", 3200, 32},
-              {"gcp-a3-megagpu-8g", 1600, 8},
-              {"azure-nc96ads-a100-v4", 80, 1},
-              {"mi250x-node", 800, 4},
-              {"ws-8x-rtx4090", 100, 1}};
+  } rows[] = {{"dgx1-v100", 400, 4},          {"dgx-a100-80", 1600, 8},
+              {"dgx-h100", 3200, 8},          {"dgx-b300", 6400, 8},
+              {"gb200-nvl72", 1600, 4},       {"aws-p3dn.24xlarge", 100, 1},
+              {"aws-p4de.24xlarge", 400, 4},  {"aws-p5.48xlarge", 3200, 32},
+              {"gcp-a3-megagpu-8g", 1600, 8}, {"azure-nc96ads-a100-v4", 80, 1},
+              {"mi250x-node", 800, 4},        {"ws-8x-rtx4090", 100, 1}};
   for (const auto& row : rows) {
     CAPTURE(row.name);
     const ClusterSpec cluster = node(row.name);
@@ -288,8 +282,9 @@ TEST_CASE("an unknown machine gets the nearest name") {
         "no cluster, node or GPU \"dgx-h10\"");
   CHECK(hint_of([] { load_cluster("dgx-h10", 8, {}); }) ==
         "did you mean dgx-h100? `ztplan hardware` lists them");
-  CHECK(hint_of([] { load_cluster("", 8, {.gpu = "a100-80gg"}); })
-            .starts_with("did you mean a100-80g"));
+  CHECK(hint_of([] {
+          load_cluster("", 8, {.gpu = "a100-80gg"});
+        }).starts_with("did you mean a100-80g"));
   CHECK(refusal([] { load_cluster("../nodes/dgx-h100", 8, {}); }) != "");
   CHECK(refusal([] { load_cluster("zzzzzzzz", 8, {}); }) != "");
 }
