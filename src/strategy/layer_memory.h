@@ -1,6 +1,19 @@
-// Bytes one layer keeps and needs on one device, for one micro-batch.
+// Bytes one layer, and each end of the model, keep and need on one device for
+// one micro-batch, and a device's share of their parameters. What stages, ZeRO
+// and the schedule make of that is the ledger's.
+//
 // Source of every term: Korthikanti et al., arXiv 2205.05198, table 2, and the
 // same accounting for fused kernels, gated MLPs, GQA, MLA and experts.
+//
+// Conventions
+// - Dropout is counted when attention is eager and the norm is LayerNorm: the
+//   recipe of the published GPT tables (34 + 5 a s / h). Flash attention and
+//   RMSNorm models are trained without.
+// - Eager attention keeps 16-bit probabilities, their mask and the dropped copy
+//   with dropout; else fp32 probabilities and a 16-bit copy (transformers,
+//   eager_attention_forward). A sliding window does not shrink them: the window
+//   is a mask over full scores.
+// - fp8 runs keep 16-bit activations.
 #pragma once
 
 #include "base/units.h"
@@ -15,30 +28,66 @@ struct LayerActivations {
   Bytes checkpoint;        // kept when the whole layer is recomputed: its input
   Bytes working;           // above `saved` while its backward runs
   Bytes attention_scores;  // one fp32 score tensor when eager, else 0
+  Bytes widest;            // its largest other tensor: an MLP or expert input
 };
 
 LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
                                    const Workload& workload,
                                    const Strategy& strategy);
 
-/// Of the ends of the model, one micro-batch, one device.
-struct EndActivations {
-  Bytes embedding;  // saved by the embedding (ids, dropout mask)
-  Bytes head;       // saved before the loss: final norm in and out
-  Bytes logits;     // logits, their loss copies and gradients at the peak
+/// How the loss is computed from 16-bit logits, in bytes per logit: `saved`
+/// from its forward to its backward, `peak` while it runs.
+enum class LossKernel {
+  fused,           // gradient overwrites 16-bit logits: 2, 2 (llm.c)
+  vocab_parallel,  // fp32 softmax in place of its input: 4, 2 + 4 (Megatron-LM)
+  eager  // fp32 copy, log-softmax and gradient: 4, 2 + 4 + 4 + 2 (torch)
 };
 
+/// Of the ends of the model, one micro-batch, one device.
+struct EndActivations {
+  Bytes embedding;    // saved by the embedding (ids, dropout mask)
+  Bytes head;         // saved before the loss: final norm in and out
+  Bytes logits;       // logits, their loss copies and gradients at the peak
+  Bytes loss_saved;   // of `logits`, what waits for the backward of the loss
+  Bytes fp32_logits;  // one fp32 logits tensor
+};
+
+/// Requires padded_vocab >= model.vocab.
 EndActivations end_activations(const ModelSpec& model, const Workload& workload,
                                const Strategy& strategy,
-                               std::int64_t padded_vocab);
+                               std::int64_t padded_vocab, LossKernel loss);
+
+/// A stage's input or output: what one pipeline message holds.
+Bytes boundary_bytes(const ModelSpec& model, const Workload& workload,
+                     const Strategy& strategy);
 
 /// Parameters of one device's share of a layer: cut by tensor, key/value by
-/// min(tensor, kv_heads), experts by expert; norms and router whole.
+/// min(tensor, kv_heads), experts by all ranks that do not hold equal ones
+/// (`expert_data`); norms and router whole.
 struct LayerShare {
   std::int64_t dense = 0;    // reduced over data * context
   std::int64_t experts = 0;  // reduced over expert_data
 };
 LayerShare layer_share(const ModelSpec& model, const Layer& layer,
                        const Strategy& strategy);
+
+/// Embedding on one device: `vocab` padded rows cut by tensor; the position
+/// table, embedding norm and projections whole.
+std::int64_t embedding_share(const ModelSpec& model, const Strategy& strategy,
+                             std::int64_t vocab);
+
+/// Output matrix, its bias and the final norm on one device. A tied matrix is
+/// a copy of the embedding, and no copy where both are on one stage.
+enum class HeadPlace { beside_embedding, apart };
+std::int64_t head_share(const ModelSpec& model, const Strategy& strategy,
+                        std::int64_t vocab, HeadPlace place);
+
+/// Ranks among which the experts of one layer are cut, and how many of them
+/// share one expert.
+std::int64_t expert_cut(const Strategy& strategy);
+std::int64_t expert_tensor(const Strategy& strategy);
+
+/// Bytes of a stored activation: 4 in fp32, else 2.
+std::int64_t activation_bytes(Precision precision);
 
 }  // namespace ztplan

@@ -1,0 +1,345 @@
+#include "strategy/layer_memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ztplan {
+namespace {
+
+constexpr std::int64_t kFp32 = 4;   // bytes
+constexpr std::int64_t kIndex = 8;  // bytes of an int64 token id or index
+constexpr std::int64_t kMask = 1;   // bytes of a dropout mask element
+
+// Tokens an expert may get above an even split: Switch Transformers,
+// arXiv 2101.03961, section 2.2 (capacity factor 1.25).
+constexpr std::int64_t kLoadTimes = 5, kLoadOver = 4;
+
+// Full-length tensors alive in the backward of a sequence-parallel layer:
+// gathered inputs, gathered gradients and the one being reduced. Measured:
+// torchtitan, Llama 3 70B, tensor 8, with and without asynchronous TP.
+constexpr std::int64_t kGatheredCopies = 5;
+
+/// What every term is made of: counts of one device.
+struct Cut {
+  std::int64_t tokens;  // of a micro-batch on this device, before tensor
+  std::int64_t stream;  // of them in the residual stream: fewer with sp
+  std::int64_t number;  // bytes of an activation
+  std::int64_t hidden;
+  bool dropout;
+  bool eager;
+};
+
+Cut cut_of(const ModelSpec& model, const Workload& workload,
+           const Strategy& s) {
+  Cut cut;
+  cut.tokens = s.micro_batch * divide_up(workload.sequence, s.context);
+  cut.stream =
+      s.sequence_parallel ? divide_up(cut.tokens, s.tensor) : cut.tokens;
+  cut.number = activation_bytes(workload.precision);
+  cut.hidden = model.hidden;
+  cut.eager = workload.attention == AttentionKernel::eager;
+  cut.dropout = cut.eager && model.norm == Norm::layer;
+  return cut;
+}
+
+/// Elements per token of one attention on one device.
+struct AttentionShape {
+  std::int64_t heads = 0;
+  std::int64_t query = 0, key = 0, value = 0, output = 0;
+  std::int64_t latent = 0;    // of the residual stream: low-rank projections
+  std::int64_t unnormed = 0;  // queries and keys before their own norm
+  bool grouped = false;       // fewer key/value heads than query heads
+};
+
+AttentionShape latent_shape(const Attention& a, const Strategy& s) {
+  const Latent& latent = a.latent;
+  AttentionShape shape;
+  shape.heads = divide_up(a.heads, s.tensor);
+  shape.query = shape.heads * (latent.nope_size + latent.rope_size);
+  shape.key = shape.query;
+  shape.value = shape.heads * latent.value_size;
+  shape.output = shape.value;
+  // Before and after the norm of each latent; the rotary key passes by.
+  shape.latent = 2 * (latent.q_rank + latent.kv_rank) + latent.rope_size;
+  return shape;
+}
+
+/// Key/value heads of one device: at least one, and under Ulysses at least one
+/// for each rank that a sequence is traded with.
+std::int64_t kv_heads(const Attention& a, const Strategy& s) {
+  const std::int64_t local =
+      divide_up(a.kv_heads, std::min(s.tensor, a.kv_heads));
+  if (s.context_kind == ContextKind::ring) return local;
+  return round_up(local, s.context);
+}
+
+AttentionShape attention_shape(const Attention& a, const Strategy& s) {
+  if (a.is_latent()) return latent_shape(a, s);
+  AttentionShape shape;
+  shape.heads = divide_up(a.heads, s.tensor);
+  shape.query = shape.heads * a.head_size;
+  shape.key = kv_heads(a, s) * a.head_size;
+  shape.value = shape.key;
+  shape.output = shape.query;
+  shape.grouped = a.kv_heads < a.heads;
+  if (a.qk_norm != QkNorm::none) shape.unnormed = shape.query + shape.key;
+  return shape;
+}
+
+/// Score elements: every query sees every key of its sequence.
+std::int64_t score_count(const AttentionShape& shape, const Cut& cut,
+                         const Workload& workload) {
+  return cut.eager ? shape.heads * cut.tokens * workload.sequence : 0;
+}
+
+/// Kept per score: 16-bit probabilities, mask and dropped copy (arXiv
+/// 2205.05198: 5 a s), or fp32 probabilities and their 16-bit copy.
+std::int64_t saved_score_bytes(const Cut& cut) {
+  if (cut.dropout) return 2 * cut.number + kMask;
+  return cut.number == kFp32 ? kFp32 : kFp32 + cut.number;
+}
+
+/// Per score while softmax runs backward: the gradient in and out.
+std::int64_t score_gradient_bytes(const Cut& cut) {
+  return 2 * (cut.dropout ? cut.number : kFp32);
+}
+
+struct Parts {
+  std::int64_t saved = 0;
+  std::int64_t working = 0;
+};
+
+/// Flash attention keeps one fp32 log-sum-exp a head; its backward sums dQ in
+/// fp32 and, for grouped heads, expands dK and dV. Source: flash-attention,
+/// csrc/flash_attn/flash_api.cpp, mha_bwd.
+Parts flash_core(const AttentionShape& shape, const Cut& cut) {
+  const std::int64_t sums = kFp32 * shape.heads;
+  const std::int64_t expanded =
+      shape.grouped ? 2 * cut.number * shape.query : 0;
+  return {sums * cut.tokens,
+          (kFp32 * shape.query + 2 * sums + expanded) * cut.tokens};
+}
+
+Parts eager_core(const AttentionShape& shape, const Cut& cut,
+                 const Workload& workload) {
+  const std::int64_t scores = score_count(shape, cut, workload);
+  return {saved_score_bytes(cut) * scores, score_gradient_bytes(cut) * scores};
+}
+
+/// Scores, softmax and values. Recomputing them keeps queries, keys, values
+/// and the output, which the projection needs in any case.
+Parts attention_core(const AttentionShape& shape, const Cut& cut,
+                     const Workload& workload, const Recompute& recompute) {
+  Parts core =
+      cut.eager ? eager_core(shape, cut, workload) : flash_core(shape, cut);
+  if (!recompute.attention) return core;
+  core.working += core.saved + cut.number * shape.output * cut.tokens;
+  core.saved = 0;
+  return core;
+}
+
+/// Buffers of context parallelism. Ring: K and V in flight, double buffered,
+/// their travelling fp32 gradients and an fp32 output. Ulysses: a second copy
+/// of what is traded. Source: TransformerEngine, attention context_parallel.
+std::int64_t context_staging(const AttentionShape& shape, const Cut& cut,
+                             const Strategy& s) {
+  if (s.context == 1) return 0;
+  const std::int64_t key_value = shape.key + shape.value;
+  if (s.context_kind == ContextKind::ulysses)
+    return cut.number * (shape.query + key_value + shape.output) * cut.tokens;
+  return ((2 * cut.number + kFp32) * key_value + kFp32 * shape.output) *
+         cut.tokens;
+}
+
+Parts attention_parts(const Attention& a, const Cut& cut,
+                      const Workload& workload, const Strategy& s,
+                      const Recompute& recompute) {
+  const AttentionShape shape = attention_shape(a, s);
+  const Parts core = attention_core(shape, cut, workload, recompute);
+  const std::int64_t traded =
+      shape.query + shape.key + shape.value + shape.output;
+  Parts parts;
+  parts.saved = core.saved +
+                cut.number * (traded + shape.unnormed) * cut.tokens +
+                cut.number * shape.latent * cut.stream;
+  if (cut.dropout) parts.saved += kMask * cut.hidden * cut.stream;
+  parts.working = core.working + cut.number * traded * cut.tokens +
+                  context_staging(shape, cut, s);
+  return parts;
+}
+
+/// Tensors of the inner width: into the activation (two when gated) and the
+/// product after it, which may be recomputed.
+Parts inner_parts(const FeedForward& f, std::int64_t rows, std::int64_t width,
+                  const Cut& cut, const Recompute& recompute) {
+  const std::int64_t one = cut.number * rows * width;
+  const std::int64_t into = f.gated ? 2 * one : one;
+  Parts parts{into + one, into + one};
+  if (!recompute.activation) return parts;
+  parts.saved -= one;
+  parts.working += one;
+  return parts;
+}
+
+Parts dense_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
+                  const Recompute& recompute) {
+  const std::int64_t width =
+      divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
+  return inner_parts(f, cut.tokens, width, cut, recompute);
+}
+
+/// Rows of the experts of one device: the tokens it routes, as many as it is
+/// sent when experts are loaded evenly, and more when they may not be.
+std::int64_t expert_rows(const FeedForward& f, const Cut& cut,
+                         const Strategy& s) {
+  const std::int64_t rows = cut.stream * f.top_k;
+  return s.expert > 1 ? divide_up(rows * kLoadTimes, kLoadOver) : rows;
+}
+
+/// Router logits and probabilities in fp32 and the chosen experts; tokens sent
+/// and returned, whole among the ranks that share an expert; inner tensors.
+/// Source: Megatron-LM, core/transformer/moe (router, token_dispatcher).
+Parts expert_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
+                   const Recompute& recompute) {
+  const std::int64_t router =
+      (2 * kFp32 * f.experts + kIndex * f.top_k) * cut.stream;
+  const std::int64_t rows = expert_rows(f, cut, s);
+  const std::int64_t moved =
+      2 * cut.number * cut.hidden * rows * expert_tensor(s);
+  const Parts inner = inner_parts(f, rows, f.expert_width, cut, recompute);
+  return {router + moved + inner.saved, router + moved + inner.working};
+}
+
+Parts ffn_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
+                const Recompute& recompute) {
+  Parts parts = dense_parts(f, cut, s, recompute);
+  if (f.is_moe()) {
+    const Parts experts = expert_parts(f, cut, s, recompute);
+    parts.saved += experts.saved;
+    parts.working += experts.working;
+  }
+  if (cut.dropout) parts.saved += kMask * cut.hidden * cut.stream;
+  return parts;
+}
+
+/// One tensor of the residual stream.
+std::int64_t stream_bytes(const Cut& cut) {
+  return cut.number * cut.hidden * cut.stream;
+}
+
+/// Inputs of all norms, outputs of those before a projection, and fp32
+/// statistics: mean and deviation, or the deviation alone.
+Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
+                 const Recompute& recompute) {
+  const int before = std::min(layer.norms, layer.attention.cross ? 3 : 2);
+  const std::int64_t statistics =
+      (model.norm == Norm::layer ? 2 : 1) * kFp32 * cut.stream;
+  Parts parts;
+  parts.saved = layer.norms * (stream_bytes(cut) + statistics);
+  if (recompute.norms)
+    parts.working = stream_bytes(cut);
+  else
+    parts.saved += before * stream_bytes(cut);
+  return parts;
+}
+
+/// Two copies of the residual gradient while branches join, and the tensors
+/// that sequence parallelism gathers.
+std::int64_t stream_working(const Cut& cut, const Strategy& s) {
+  const bool gathers = s.sequence_parallel && s.tensor > 1;
+  return 2 * stream_bytes(cut) +
+         (gathers ? kGatheredCopies * cut.number * cut.hidden * cut.tokens : 0);
+}
+
+std::int64_t widest_tensor(const Layer& layer, const Cut& cut,
+                           const Strategy& s) {
+  const FeedForward& f = layer.ffn;
+  const std::int64_t dense =
+      cut.tokens * divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
+  const std::int64_t experts =
+      f.is_moe() ? expert_rows(f, cut, s) *
+                       std::max<std::int64_t>(f.expert_width, cut.hidden)
+                 : 0;
+  return cut.number * std::max({dense, experts, cut.hidden * cut.tokens});
+}
+
+Bytes scores_bytes(const Attention& a, const Cut& cut, const Workload& workload,
+                   const Strategy& s) {
+  return {kFp32 * score_count(attention_shape(a, s), cut, workload)};
+}
+
+/// What a layer drops by itself; whole-layer recomputation drops nothing here.
+Recompute within_layer(const Recompute& recompute) {
+  return recompute.mode == Recompute::Mode::selective ? recompute : Recompute{};
+}
+
+/// Bytes per logit: what the loss keeps, and all of it at its peak.
+Parts loss_bytes(LossKernel kernel, std::int64_t number) {
+  const bool is_fp32 = number == kFp32;
+  switch (kernel) {
+    case LossKernel::fused:
+      return {number, number};
+    case LossKernel::vocab_parallel:
+      return {kFp32, is_fp32 ? kFp32 : number + kFp32};
+    case LossKernel::eager:
+      return {kFp32, is_fp32 ? 3 * kFp32 : 2 * (number + kFp32)};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::int64_t activation_bytes(Precision precision) {
+  constexpr std::int64_t kSixteenBits = 2;
+  return precision == Precision::fp32 ? kFp32 : kSixteenBits;
+}
+
+LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
+                                   const Workload& workload,
+                                   const Strategy& strategy) {
+  const Cut cut = cut_of(model, workload, strategy);
+  const Recompute recompute = within_layer(strategy.recompute);
+  const Parts attention =
+      attention_parts(layer.attention, cut, workload, strategy, recompute);
+  const Parts ffn = ffn_parts(layer.ffn, cut, strategy, recompute);
+  const Parts norms = norm_parts(model, layer, cut, recompute);
+  const std::int64_t attentions = layer.attention.cross ? 2 : 1;
+  LayerActivations bytes;
+  bytes.saved = {attentions * attention.saved + ffn.saved + norms.saved};
+  bytes.checkpoint = {stream_bytes(cut)};
+  bytes.working = {stream_working(cut, strategy) + norms.working +
+                   std::max(attention.working, ffn.working)};
+  bytes.attention_scores =
+      scores_bytes(layer.attention, cut, workload, strategy);
+  bytes.widest = {widest_tensor(layer, cut, strategy)};
+  return bytes;
+}
+
+EndActivations end_activations(const ModelSpec& model, const Workload& workload,
+                               const Strategy& strategy,
+                               std::int64_t padded_vocab, LossKernel kernel) {
+  require(padded_vocab >= model.vocab, "end_activations: padding adds rows");
+  const Cut cut = cut_of(model, workload, strategy);
+  const Parts loss = loss_bytes(kernel, cut.number);
+  const std::int64_t ids = model.positions == Positions::learned ? 2 : 1;
+  const std::int64_t logits =
+      cut.tokens * divide_up(padded_vocab, strategy.tensor);
+  EndActivations bytes;
+  bytes.embedding = {ids * kIndex * cut.tokens};
+  if (cut.dropout) bytes.embedding.value += kMask * cut.hidden * cut.stream;
+  if (model.embedding_norm) bytes.embedding.value += stream_bytes(cut);
+  // The projection needs whole rows: sequence parallelism gathers its input.
+  bytes.head = {stream_bytes(cut) + cut.number * cut.hidden * cut.tokens};
+  bytes.logits = {loss.working * logits};
+  bytes.loss_saved = {loss.saved * logits};
+  bytes.fp32_logits = {kFp32 * logits};
+  return bytes;
+}
+
+Bytes boundary_bytes(const ModelSpec& model, const Workload& workload,
+                     const Strategy& strategy) {
+  return {stream_bytes(cut_of(model, workload, strategy))};
+}
+
+}  // namespace ztplan

@@ -1,0 +1,188 @@
+#include <doctest/doctest.h>
+
+#include "base/json.h"
+#include "support/memory_world.h"
+
+using namespace ztplan;
+
+namespace {
+
+double mib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / static_cast<double>(kMiB);
+}
+
+doctest::Approx within_one_percent(double value) {
+  return doctest::Approx(value).epsilon(0.01);
+}
+
+Workload eager(int sequence) {
+  Workload work = workload(sequence, 1);
+  work.attention = AttentionKernel::eager;
+  return work;
+}
+
+LayerActivations first_layer(const ModelSpec& model, const Workload& work,
+                             const Strategy& strategy) {
+  return layer_activations(model, model.layers.front().layer, work, strategy);
+}
+
+LayerActivations first_layer(const ModelSpec& model, const Workload& work,
+                             const char* strategy) {
+  return first_layer(model, work, parse_strategy(strategy, 0));
+}
+
+/// Saved bytes of one token, in hidden sizes.
+double words(const ModelSpec& model, const char* strategy) {
+  const LayerActivations layer =
+      first_layer(model, workload(1024, 1), strategy);
+  return layer.saved / Bytes{std::int64_t{1024} * model.hidden};
+}
+
+Bytes saved(const ModelSpec& model, const char* strategy) {
+  return first_layer(model, workload(4096, 1), strategy).saved;
+}
+
+ModelSpec mixtral() {
+  ModelSpec model = llama(32, 4096, 32, 8, 14336, 32000);
+  FeedForward& ffn = model.layers.front().layer.ffn;
+  ffn.experts = 8;
+  ffn.top_k = 2;
+  ffn.expert_width = ffn.width;
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("the published table of activations per layer is met") {
+  const JsonView table =
+      JsonView::load(ZTPLAN_SOURCE_DIR "/tests/published/activations.json");
+  const JsonView rows = table.at("rows");
+  const Workload work = eager(table.at("sequence").small_integer(1, 1 << 20));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const JsonView row = rows[i];
+    CAPTURE(row.at("model").string());
+    const ModelSpec model =
+        gpt(1, row.at("hidden").small_integer(1, 1 << 20),
+            row.at("heads").small_integer(1, 1 << 20), 51200);
+    Strategy strategy = parse_strategy("tp=8", 0);
+    strategy.micro_batch = row.at("micro_batch").small_integer(1, 8);
+    const auto layer = [&] { return first_layer(model, work, strategy); };
+    CHECK(mib(layer().checkpoint) ==
+          within_one_percent(row.at("full_mib").number()));
+    CHECK(mib(layer().saved) ==
+          within_one_percent(row.at("none_mib").number()));
+    strategy.sequence_parallel = true;
+    CHECK(mib(layer().saved) ==
+          within_one_percent(row.at("sequence_mib").number()));
+    strategy.recompute = parse_recompute("selective");
+    CHECK(mib(layer().saved) ==
+          within_one_percent(row.at("selective_mib").number()));
+  }
+}
+
+// llm.c, README and train_gpt2.cu: 16, 12 and 10 words of 16 bits a hidden
+// element at its three levels of recomputation, beside fp32 statistics.
+TEST_CASE("a flash GPT layer keeps 32, 24 and 20 bytes a hidden element") {
+  const ModelSpec model = gpt(1, 8192, 64, 50304);
+  CHECK(words(model, "") == within_one_percent(32));
+  CHECK(words(model, "recompute=selective:activation") ==
+        within_one_percent(24));
+  CHECK(words(model, "recompute=selective:activation+norms") ==
+        within_one_percent(20));
+}
+
+// 8h + 4ad + 4kd + 6f + 4a + 8 with h 4096, a 32, k 8, d 128, f 14336.
+TEST_CASE("a Llama 3 8B layer keeps 139,400 bytes a token") {
+  const Bytes one = saved(llama3_8b(), "");
+  CHECK(one.value ==
+        std::int64_t{4096} * (32768 + 16384 + 4096 + 86016 + 128 + 8));
+}
+
+// Megatron-Bridge, Moonlight 16B: recomputing the attention core under flash
+// attention freed 4 MB of 36.6 GB. Queries, keys, values and output stay.
+TEST_CASE("under flash attention its core keeps only log-sum-exp") {
+  const Bytes less = saved(llama3_8b(), "") -
+                     saved(llama3_8b(), "recompute=selective:attention");
+  CHECK(less == Bytes{4 * 32 * 4096});
+}
+
+TEST_CASE("tensor and sequence parallelism divide what they cut") {
+  const ModelSpec model = llama3_8b();
+  const std::int64_t stream = 8 * 4096 + 8;
+  const std::int64_t cut = 139400 - stream;
+  CHECK(saved(model, "tp=8").value == 4096 * (stream + cut / 8));
+  CHECK(saved(model, "tp=8,sp=1").value == 4096 * 139400 / 8);
+  CHECK(saved(model, "cp=4").value == 1024 * 139400);
+}
+
+TEST_CASE("key and value heads are copied when tensor exceeds them") {
+  const ModelSpec model = llama3_8b();
+  const Bytes eight = saved(model, "tp=8,sp=1");
+  const Bytes sixteen = saved(model, "tp=16,sp=1");
+  const std::int64_t key_value = 4 * 8 * 128 / 8;
+  CHECK(sixteen.value - 4096 * key_value ==
+        (eight.value - 4096 * key_value) / 2);
+}
+
+// Two experts of eight a token: inner tensors twice a dense MLP's, tokens sent
+// and returned, and the router's fp32 logits and probabilities.
+TEST_CASE("a layer of experts keeps its routed tokens") {
+  const Bytes dense = saved(llama(32, 4096, 32, 8, 14336, 32000), "");
+  const std::int64_t more = 6 * 14336 + 2 * 2 * 2 * 4096 + 8 * 8 + 8 * 2;
+  CHECK(saved(mixtral(), "") - dense == Bytes{4096 * more});
+  CHECK(saved(mixtral(), "ep=8,dp=8") > saved(mixtral(), ""));
+}
+
+// hpcaitech/ColossalAI#4537: "tried to allocate 32.00 GiB".
+TEST_CASE("eager scores of Llama 2 7B, batch 16, are 32 GiB") {
+  const ModelSpec model = llama(32, 4096, 32, 32, 11008, 32000);
+  const LayerActivations layer =
+      first_layer(model, eager(4096), "micro=16,recompute=full");
+  CHECK(layer.attention_scores == Bytes{32 * kGiB});
+  CHECK(first_layer(model, workload(4096, 1), "micro=16").attention_scores ==
+        Bytes{0});
+}
+
+// THUDM/slime#2253: 11,600 tokens of a vocabulary of 248,320 in fp32.
+TEST_CASE("fp32 logits of 248,320 words are 10.73 GiB") {
+  const ModelSpec model = llama(1, 2048, 16, 2, 4096, 248320);
+  const auto logits = [&](int sequence, const char* strategy) {
+    return gib(end_activations(model, workload(sequence, 1),
+                               parse_strategy(strategy, 0), model.vocab,
+                               LossKernel::eager)
+                   .fp32_logits);
+  };
+  CHECK(logits(11600, "") == doctest::Approx(10.73).epsilon(0.001));
+  CHECK(logits(32768, "") == doctest::Approx(30.31).epsilon(0.001));
+  CHECK(logits(32768, "tp=8") == doctest::Approx(30.31 / 8).epsilon(0.001));
+}
+
+TEST_CASE("each loss kernel holds what its source does") {
+  const ModelSpec model = llama3_8b();
+  const auto per_logit = [&](LossKernel kernel) {
+    const EndActivations ends = end_activations(
+        model, workload(8192, 1), Strategy{}, model.vocab, kernel);
+    return ends.logits / Bytes{std::int64_t{8192} * model.vocab};
+  };
+  CHECK(per_logit(LossKernel::fused) == 2);
+  CHECK(per_logit(LossKernel::vocab_parallel) == 6);
+  CHECK(per_logit(LossKernel::eager) == 12);
+}
+
+TEST_CASE("more recomputation never stores more of a layer") {
+  const char* ladder[] = {"recompute=none", "recompute=selective:activation",
+                          "recompute=selective:activation+norms",
+                          "recompute=selective:activation+norms+attention"};
+  for (const ModelSpec& model :
+       {gpt(1, 4096, 32, 50304), llama3_8b(), mixtral()}) {
+    for (const Workload& work : {workload(2048, 1), eager(2048)}) {
+      Bytes before = first_layer(model, work, ladder[0]).saved;
+      for (const char* rung : ladder) {
+        const LayerActivations layer = first_layer(model, work, rung);
+        CHECK(layer.saved <= before);
+        CHECK(layer.checkpoint <= layer.saved);
+        before = layer.saved;
+      }
+    }
+  }
+}
