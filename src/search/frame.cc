@@ -4,7 +4,6 @@
 
 #include "step/layer_work.h"
 #include "step/state_work.h"
-#include "strategy/recomputed.h"
 #include "time/simulate.h"
 
 namespace ztplan {

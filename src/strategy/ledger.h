@@ -1,5 +1,10 @@
 // The ledger of one stage: what is held, on which tier, from which phase of a
 // step to which. Search, `memory` and the simulated curve read the same one.
+//
+// What is counted where, once: tensors in their own term; what the caching
+// allocator holds beyond them, the CUDA context and the communicators in
+// `overhead`. So `peak()` is what the driver shows, and a device may fill up to
+// the memory the framework reports, less the margin (`usable_memory`).
 #pragma once
 
 #include <array>
@@ -32,10 +37,17 @@ std::string_view to_text(Term term);
 
 enum class Tier { device, host, nvme };
 
-/// Of a step, in order. A holding lives from one phase through another.
-enum class Phase { forward, backward, loss, reduce, step };
+/// Of a step, in order: forward with all its micro-batches in flight, the loss
+/// of one of them (last stage), backward at its start, when all they saved is
+/// still there, the reduction after the last backward, the optimizer step. A
+/// holding lives from one phase through another.
+enum class Phase { forward, loss, backward, reduce, step };
 constexpr int kPhases = 5;
 std::string_view to_text(Phase phase);
+
+/// Which meter shows a holding of the device: torch.cuda.max_memory_allocated,
+/// max_memory_reserved as well, or nvidia-smi alone.
+enum class Meter { allocated, reserved, driver };
 
 struct Holding {
   Term term;
@@ -44,6 +56,7 @@ struct Holding {
   Phase from, until;
   const char* what;    // "fp32 master weights"
   const char* source;  // where the size is written down
+  Meter meter = Meter::allocated;
 };
 using Ledger = boost::container::static_vector<Holding, 48>;
 
@@ -53,6 +66,7 @@ struct StageSizes {
   std::vector<LayerActivations> activations;  // per layer kind
   std::vector<LayerShare> shares;             // per layer kind
   EndActivations ends;
+  Bytes boundary;          // a stage's input
   std::int64_t vocab = 0;  // padded
 };
 StageSizes stage_sizes(const Setting& setting, const Engine& engine,
@@ -64,10 +78,22 @@ struct StageShare {
   std::int64_t experts = 0;
   std::int64_t largest_layer = 0;  // dense + experts of its largest layer
   std::int64_t ends = 0;           // embedding and head, in `dense` too
+  std::int64_t largest_end = 0;    // embedding (an output matrix is as large)
+  std::int64_t total() const { return dense + experts; }
 };
 StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
                        const StageShape& shape, const Strategy& strategy);
 
+/// `parameters` cut over `parts`, each flat buffer padded as Megatron-LM pads
+/// it: to a multiple of lcm(parts, 128) elements. Equal to `parameters` for one
+/// part. Source: core/distributed/param_and_grad_buffer.py.
+std::int64_t padded_shard(std::int64_t parameters, std::int64_t parts);
+
+/// Ranks that share the ZeRO states of experts: `expert_data`, or the same part
+/// of it that `shard_group` is of data * context.
+std::int64_t expert_zero_group(const Strategy& strategy);
+
+/// Everything one device of `stage` holds. No allocation; under a microsecond.
 Ledger ledger(const Setting& setting, const Engine& engine,
               const StageSizes& sizes, const StageShape& shape,
               const Strategy& strategy, int stage);
@@ -77,15 +103,22 @@ struct MemoryBreakdown {
   Bytes host, nvme;                   // of this device
   Phase peak_phase = Phase::backward;
   int stage = 0;
+  Bytes allocated;  // of `terms`, tensors
+  Bytes slack;      // of Term::overhead, what the allocator holds beyond them
   Bytes peak() const;
-  Bytes operator[](Term term) const { return terms[static_cast<int>(term)]; }
+  Bytes operator[](Term term) const {
+    return terms[static_cast<std::size_t>(term)];
+  }
 };
 
 /// The fullest phase of one stage.
 MemoryBreakdown estimate_memory(const Ledger& holdings, int stage);
 
+/// Bytes on `tier` in each phase: the curve of a step, in five points.
+std::array<Bytes, kPhases> phase_bytes(const Ledger& holdings, Tier tier);
+
 /// Of every stage; and the fullest one alone, looking only at stages that can
-/// be it (the first, the second, the last and those with more layers).
+/// be it: of a run of equal shapes the first, which has most in flight.
 std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
                                           const Engine& engine,
                                           const Strategy& strategy);
@@ -94,8 +127,35 @@ MemoryBreakdown peak_memory(const Setting& setting, const Engine& engine,
                             const std::vector<StageShape>& shapes,
                             const Strategy& strategy);
 
-/// Device memory a plan may use: what the framework reports, less what the
-/// context and libraries take before the first tensor, less the margin.
+/// What torch reports as reserved, and what nvidia-smi shows.
+Bytes reserved(const MemoryBreakdown& memory);
+Bytes driver_shown(const MemoryBreakdown& memory);
+
+/// Host and NVMe bytes of one node whose devices all hold `memory`.
+Bytes node_host_bytes(const MemoryBreakdown& memory,
+                      const ClusterSpec& cluster);
+Bytes node_nvme_bytes(const MemoryBreakdown& memory,
+                      const ClusterSpec& cluster);
+
+/// How weights arrive: each device reads its own part, or all of its stage and
+/// then keeps a part.
+enum class Loading { partitioned, replicated };
+
+/// Device bytes at the worst moment before the first step.
+Bytes load_peak(const Setting& setting, const Engine& engine,
+                const StageShare& share, const Strategy& strategy,
+                Loading loading);
+
+/// The largest activation of one micro-batch, by name: "attention scores",
+/// "logits" (fp32), "layer input" or "MLP input".
+struct LargestTensor {
+  const char* name;
+  Bytes bytes;
+};
+LargestTensor largest_tensor(const StageSizes& sizes);
+
+/// Device memory a plan may use: what the framework reports less `margin`, a
+/// share of it. Context and libraries are holdings of the plan.
 Bytes usable_memory(const ClusterSpec& cluster, double margin);
 
 }  // namespace ztplan

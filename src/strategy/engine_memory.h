@@ -1,0 +1,34 @@
+// What an engine keeps beside the states every engine keeps: its loss, its
+// buckets, its copies on the host. Rules of legality are engine.h's.
+#pragma once
+
+#include <string_view>
+
+#include "strategy/layer_memory.h"
+
+namespace ztplan {
+
+struct EngineMemory {
+  std::string_view engine;
+  LossKernel loss;
+  /// ZeRO 3 shards are fp32 and serve as master weights: no 16-bit shards.
+  bool shards_are_master;
+  /// ZeRO 3 under a pipeline keeps the weights and gradients of the whole
+  /// stage gathered until its last micro-batch.
+  bool keeps_stage_gathered;
+  /// Gradient buckets held while they are reduced, in 16-bit numbers: at ZeRO
+  /// 3, and below it. None where gradients are reduced in place.
+  int buckets_sharded;
+  int buckets;
+  /// Bytes per owned parameter of gradients on the host when the optimizer is
+  /// there; 0 when they are sent in pieces.
+  int host_gradient_bytes;
+  /// Gradients of ZeRO 2 and 3 then have no copy on the device.
+  bool gradients_leave_device;
+  const char* source;
+};
+
+/// Of an engine by name; an unknown or empty name has the memory of `native`.
+const EngineMemory& engine_memory(std::string_view engine);
+
+}  // namespace ztplan

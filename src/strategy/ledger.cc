@@ -1,0 +1,267 @@
+#include "strategy/ledger.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "strategy/stage_holdings.h"
+
+namespace ztplan {
+namespace {
+
+// Megatron-LM, core/distributed/param_and_grad_buffer.py: shards start at
+// multiples of 128 elements.
+constexpr std::int64_t kAlignment = 128;
+
+/// lcm(parts, 128): 128 has no divisors but powers of two.
+std::int64_t alignment(std::int64_t parts) {
+  const std::int64_t power_of_two = parts & -parts;
+  return parts * (kAlignment / std::min(power_of_two, kAlignment));
+}
+
+void add_ends(const ModelSpec& model, const StageShape& shape,
+              const Strategy& strategy, std::int64_t vocab, StageShare& share) {
+  const bool has_embedding = shape.has_embedding();
+  const std::int64_t embedding = embedding_share(model, strategy, vocab);
+  if (has_embedding) share.ends += embedding;
+  const HeadPlace place =
+      has_embedding ? HeadPlace::beside_embedding : HeadPlace::apart;
+  if (shape.has_head()) share.ends += head_share(model, strategy, vocab, place);
+  if (share.ends > 0) share.largest_end = embedding;
+  share.dense += share.ends;
+}
+
+Place place_of(const Setting& setting, const Engine& engine,
+               const StageSizes& sizes, const StageShape& shape,
+               const Strategy& strategy, int stage) {
+  const StageShare share = stage_share(setting.model, sizes, shape, strategy);
+  const EngineMemory& keeps = engine_memory(engine.name);
+  return {
+      .setting = setting,
+      .engine = engine,
+      .keeps = keeps,
+      .sizes = sizes,
+      .shape = shape,
+      .strategy = strategy,
+      .stage = stage,
+      .micro_batches = micro_batches(strategy, setting.workload),
+      .share = share,
+      .bytes = state_bytes(setting.workload, keeps, strategy),
+      .dense_shard = padded_shard(share.dense, zero_group(strategy)),
+      .expert_shard = padded_shard(share.experts, expert_zero_group(strategy))};
+}
+
+bool is_held(const Holding& holding, Phase phase) {
+  return holding.from <= phase && phase <= holding.until;
+}
+
+Bytes most(const std::array<Bytes, kPhases>& bytes) {
+  return *std::ranges::max_element(bytes);
+}
+
+/// Whether `stage` can be fuller than the one before it.
+bool differs_from_previous(const std::vector<StageShape>& shapes,
+                           std::size_t stage) {
+  return stage == 0 || shapes[stage] != shapes[stage - 1];
+}
+
+int devices_of_node(const ClusterSpec& cluster) {
+  return std::min(cluster.devices_per_node, cluster.devices);
+}
+
+}  // namespace
+
+std::string_view to_text(Term term) {
+  constexpr std::array<std::string_view, kTerms> kNames = {
+      "parameters", "gradients", "optimizer", "activations",
+      "logits",     "gathered",  "buffers",   "overhead"};
+  return kNames[static_cast<std::size_t>(term)];
+}
+
+std::string_view to_text(Phase phase) {
+  constexpr std::array<std::string_view, kPhases> kNames = {
+      "forward", "loss", "backward", "reduce", "step"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+StageSizes stage_sizes(const Setting& setting, const Engine& engine,
+                       const LayerKinds& kinds, const Strategy& strategy) {
+  const ModelSpec& model = setting.model;
+  StageSizes sizes;
+  sizes.vocab = padded_vocab(engine, model, strategy.tensor);
+  for (const Layer& kind : kinds.kinds) {
+    sizes.activations.push_back(
+        layer_activations(model, kind, setting.workload, strategy));
+    sizes.shares.push_back(layer_share(model, kind, strategy));
+  }
+  sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
+                               engine_memory(engine.name).loss);
+  sizes.boundary = boundary_bytes(model, setting.workload, strategy);
+  return sizes;
+}
+
+StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
+                       const StageShape& shape, const Strategy& strategy) {
+  StageShare sum;
+  for (const ChunkShape& chunk : shape.chunks) {
+    for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
+      const std::int64_t layers = chunk.layers_of_kind[kind];
+      if (layers == 0) continue;
+      const LayerShare& one = sizes.shares[kind];
+      sum.dense += layers * one.dense;
+      sum.experts += layers * one.experts;
+      sum.largest_layer = std::max(sum.largest_layer, one.dense + one.experts);
+    }
+  }
+  add_ends(model, shape, strategy, sizes.vocab, sum);
+  return sum;
+}
+
+std::int64_t padded_shard(std::int64_t parameters, std::int64_t parts) {
+  require(parts >= 1, "padded_shard: at least one part");
+  if (parts == 1) return parameters;
+  return round_up(parameters, alignment(parts)) / parts;
+}
+
+std::int64_t expert_zero_group(const Strategy& s) {
+  if (s.zero == 0) return 1;
+  const std::int64_t all = expert_data(s);
+  if (s.shard_group == 0) return all;
+  const std::int64_t ranks = std::int64_t{s.data} * s.context;
+  return std::max<std::int64_t>(1, all * s.shard_group / ranks);
+}
+
+void hold(Ledger& book, const Holding& holding) {
+  if (holding.bytes.value > 0) book.push_back(holding);
+}
+
+Ledger ledger(const Setting& setting, const Engine& engine,
+              const StageSizes& sizes, const StageShape& shape,
+              const Strategy& strategy, int stage) {
+  const Place place = place_of(setting, engine, sizes, shape, strategy, stage);
+  Ledger book;
+  hold_states(place, book);
+  hold_gathered(place, book);
+  hold_offloaded(place, book);
+  hold_activations(place, book);
+  hold_loss(place, book);
+  hold_buffers(place, book);
+  hold_overhead(place, book);
+  return book;
+}
+
+Bytes MemoryBreakdown::peak() const {
+  Bytes sum;
+  for (const Bytes bytes : terms) sum += bytes;
+  return sum;
+}
+
+std::array<Bytes, kPhases> phase_bytes(const Ledger& holdings, Tier tier) {
+  std::array<Bytes, kPhases> sums{};
+  for (const Holding& holding : holdings) {
+    if (holding.tier != tier) continue;
+    for (int i = static_cast<int>(holding.from);
+         i <= static_cast<int>(holding.until); ++i)
+      sums[static_cast<std::size_t>(i)] += holding.bytes;
+  }
+  return sums;
+}
+
+MemoryBreakdown estimate_memory(const Ledger& holdings, int stage) {
+  const auto device = phase_bytes(holdings, Tier::device);
+  MemoryBreakdown memory;
+  memory.stage = stage;
+  memory.host = most(phase_bytes(holdings, Tier::host));
+  memory.nvme = most(phase_bytes(holdings, Tier::nvme));
+  memory.peak_phase =
+      static_cast<Phase>(std::ranges::max_element(device) - device.begin());
+  for (const Holding& holding : holdings) {
+    if (holding.tier != Tier::device || !is_held(holding, memory.peak_phase))
+      continue;
+    memory.terms[static_cast<std::size_t>(holding.term)] += holding.bytes;
+    if (holding.meter == Meter::allocated) memory.allocated += holding.bytes;
+    if (holding.meter == Meter::reserved) memory.slack += holding.bytes;
+  }
+  return memory;
+}
+
+std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
+                                          const Engine& engine,
+                                          const Strategy& strategy) {
+  const LayerKinds kinds = layer_kinds(setting.model);
+  const StageSizes sizes = stage_sizes(setting, engine, kinds, strategy);
+  std::vector<MemoryBreakdown> memory;
+  int stage = 0;
+  for (const StageShape& shape : stage_shapes(kinds, strategy)) {
+    memory.push_back(estimate_memory(
+        ledger(setting, engine, sizes, shape, strategy, stage), stage));
+    ++stage;
+  }
+  return memory;
+}
+
+MemoryBreakdown peak_memory(const Setting& setting, const Engine& engine,
+                            const StageSizes& sizes,
+                            const std::vector<StageShape>& shapes,
+                            const Strategy& strategy) {
+  MemoryBreakdown fullest;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (!differs_from_previous(shapes, i)) continue;
+    const int stage = static_cast<int>(i);
+    const MemoryBreakdown memory = estimate_memory(
+        ledger(setting, engine, sizes, shapes[i], strategy, stage), stage);
+    if (i == 0 || memory.peak() > fullest.peak()) fullest = memory;
+  }
+  return fullest;
+}
+
+Bytes reserved(const MemoryBreakdown& memory) {
+  return memory.allocated + memory.slack;
+}
+
+Bytes driver_shown(const MemoryBreakdown& memory) { return memory.peak(); }
+
+Bytes node_host_bytes(const MemoryBreakdown& memory,
+                      const ClusterSpec& cluster) {
+  return memory.host * devices_of_node(cluster);
+}
+
+Bytes node_nvme_bytes(const MemoryBreakdown& memory,
+                      const ClusterSpec& cluster) {
+  return memory.nvme * devices_of_node(cluster);
+}
+
+Bytes load_peak(const Setting& setting, const Engine& engine,
+                const StageShare& share, const Strategy& strategy,
+                Loading loading) {
+  const EngineMemory& keeps = engine_memory(engine.name);
+  const StateBytes bytes = state_bytes(setting.workload, keeps, strategy);
+  const std::int64_t owned =
+      padded_shard(share.dense, zero_group(strategy)) +
+      padded_shard(share.experts, expert_zero_group(strategy));
+  const std::int64_t kept = strategy.zero >= 3 ? owned : share.total();
+  const std::int64_t read = loading == Loading::replicated
+                                ? share.total()
+                                : std::min(share.largest_layer, kept);
+  return context_bytes() + communicator_bytes(setting.cluster, strategy) +
+         Bytes{bytes.parameter * (kept + read)};
+}
+
+LargestTensor largest_tensor(const StageSizes& sizes) {
+  LargestTensor largest{"layer input", sizes.boundary};
+  const auto consider = [&](const char* name, Bytes bytes) {
+    if (bytes > largest.bytes) largest = {name, bytes};
+  };
+  for (const LayerActivations& layer : sizes.activations) {
+    consider("MLP input", layer.widest);
+    consider("attention scores", layer.attention_scores);
+  }
+  consider("logits", sizes.ends.fp32_logits);
+  return largest;
+}
+
+Bytes usable_memory(const ClusterSpec& cluster, double margin) {
+  const auto memory = static_cast<double>(cluster.device.memory.value);
+  return {static_cast<std::int64_t>(memory * (1 - margin))};
+}
+
+}  // namespace ztplan
