@@ -24,9 +24,9 @@ TEST_CASE("a slip finds the name that was meant") {
       {"x", ""},
       {"", ""},
   };
-  for (const auto& [wrong, meant] : rows) {
-    CAPTURE(wrong);
-    CHECK(nearest_name(wrong, names) == meant);
+  for (const Row& row : rows) {
+    CAPTURE(row.wrong);
+    CHECK(nearest_name(row.wrong, names) == row.meant);
   }
   CHECK(nearest_name(std::string(1'000'000, 'a'), names) == "");
   CHECK(nearest_name("a", {}) == "");

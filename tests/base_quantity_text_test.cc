@@ -25,9 +25,9 @@ TEST_CASE("bytes: GB is 10^9 and GiB 2^30") {
       {"1PiB", 1LL << 50},
       {"9007199254740993B", 9007199254740993},  // 2^53 + 1
   };
-  for (const auto& [text, bytes] : rows) {
-    CAPTURE(text);
-    CHECK(parse_bytes(text).value == bytes);
+  for (const Row& row : rows) {
+    CAPTURE(row.text);
+    CHECK(parse_bytes(row.text).value == row.bytes);
   }
 }
 

@@ -21,5 +21,5 @@ TEST_CASE("a user's text is shown on one safe line") {
       {"\xED\xA0\x80", "\"\\xed\\xa0\\x80\""},  // a surrogate
       {std::string(61, 'x'), "\"" + std::string(60, 'x') + "...\""},
   };
-  for (const auto& [text, shown] : rows) CHECK(quote(text) == shown);
+  for (const Row& row : rows) CHECK(quote(row.text) == row.shown);
 }

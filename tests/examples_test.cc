@@ -72,10 +72,10 @@ TEST_CASE("three dots stand for any lines") {
       {"...\n", "", true},
       {"", "", true},
   };
-  for (const auto& [expected, actual, agree] : rows) {
-    CAPTURE(expected);
-    CAPTURE(actual);
-    CHECK(matches(expected, actual) == agree);
+  for (const Row& row : rows) {
+    CAPTURE(row.expected);
+    CAPTURE(row.actual);
+    CHECK(matches(row.expected, row.actual) == row.agree);
   }
 }
 

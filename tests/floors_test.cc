@@ -109,11 +109,12 @@ TEST_CASE("a planted arrow is found") {
       {"src/base/json.cc", "<doctest/doctest.h>", false},
       {"src/base/json.cc", "<vector>", true},
   };
-  for (const auto& [path, include, allowed] : rows) {
-    CAPTURE(path);
-    CAPTURE(include);
-    const std::string source = "// text\n#include " + include + "\nint x;\n";
-    CHECK(broken_rules(path, source).empty() == allowed);
+  for (const Row& row : rows) {
+    CAPTURE(row.path);
+    CAPTURE(row.include);
+    const std::string source =
+        "// text\n#row.include " + row.include + "\nint x;\n";
+    CHECK(broken_rules(row.path, source).empty() == row.allowed);
   }
 }
 

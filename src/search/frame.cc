@@ -4,6 +4,7 @@
 
 #include "step/layer_work.h"
 #include "step/state_work.h"
+#include "strategy/recomputed.h"
 #include "time/simulate.h"
 
 namespace ztplan {

@@ -2,7 +2,9 @@
 // Rates are dense flops, and bytes per device in one direction.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -12,6 +14,8 @@ namespace ztplan {
 /// How far a figure can be trusted, best first (the `check` column of the
 /// reference tables; `given` is a value the user set on the command line).
 enum class Trust { measured, given, stored, cross, quoted, assumed };
+
+std::string_view to_text(Trust trust);  // "quoted"
 
 struct DeviceSpec {
   std::string id;            // "h100-sxm-80gb"
@@ -26,20 +30,27 @@ struct DeviceSpec {
   double price_per_hour = 0;  // USD, rough, 0: not known
   Trust trust = Trust::assumed;
   std::string source;
+  std::vector<std::string> aliases = {};  // other names of it: "h100"
   auto operator<=>(const DeviceSpec&) const = default;
 };
 
 enum class LinkKind { nvlink, xgmi, pcie, network, memory };
 
+std::string_view to_text(LinkKind kind);  // "nvlink"
+
 /// One nesting of a cluster: `fanout` groups of the level below, joined by
 /// links. Innermost first; the product of fanouts is the number of devices.
+/// A machine keeps all its levels however few devices are used: those that
+/// join nothing have a fanout of 1.
 struct Level {
   std::string name;  // "nvlink", "node", "network"
   LinkKind kind = LinkKind::network;
   int fanout = 1;
   BytesPerSecond bandwidth;  // raw, per device, one direction, all devices busy
   double achieved = 1;       // share of it that large messages reach
-  Seconds latency;           // added per hop by the transport (EFA plug-in...)
+  /// What the transport adds to each hop on top of NCCL's own step (network:
+  /// NCCL's latencyInter, 0 on InfiniBand, 75 us of the EFA v1 plug-in).
+  Seconds latency;
   bool in_network_reduction = false;  // NVLS
   int nics_per_node = 0;              // network levels: 0 elsewhere
   Trust trust = Trust::assumed;
@@ -48,12 +59,18 @@ struct Level {
 };
 
 struct HostSpec {
-  Bytes memory;                          // of one node
-  Bytes nvme;                            // of one node; 0: none
+  Bytes memory;  // of one node
+  Bytes nvme;    // of one node; 0: none
+  // All rates are raw, as the maker states them: what a copy reaches of them
+  // is the calibration's.
   BytesPerSecond nvme_read, nvme_write;  // of one node
   BytesPerSecond memory_bandwidth;       // of one node
-  BytesPerSecond device_link;  // host to device, per device, one direction
+  /// Host to device, per device, one direction, all devices of a node busy
+  /// (two that share a switch get half each).
+  BytesPerSecond device_link;
   int cores = 0;
+  Trust trust = Trust::assumed;  // of the rates, the least trusted of them
+  std::string source = {};
   auto operator<=>(const HostSpec&) const = default;
 };
 
@@ -63,16 +80,25 @@ struct ClusterSpec {
   HostSpec host;
   std::vector<Level> levels;  // innermost first
   int devices = 0;
+  /// Devices used of one node: they share its host. Divides `devices`.
   int devices_per_node = 0;
   double price_per_node_hour = 0;  // USD, rough, 0: not known
   std::string source;
+  std::vector<std::string> aliases = {};
+  Trust trust = Trust::assumed;
   auto operator<=>(const ClusterSpec&) const = default;
 };
 
 /// Devices joined by `levels[0..level]`. Requires level < levels.size().
 int devices_within(const ClusterSpec& cluster, std::size_t level);
 
-/// Throws `Error` when levels and devices do not agree or a rate is not real.
+/// The most levels a cluster may have, and the most devices: well past any
+/// machine that was built.
+constexpr std::size_t kMostLevels = 8;
+constexpr int kMostDevices = 10'000'000;
+
+/// Throws `Error`, naming the cluster and the field, when levels and devices do
+/// not agree or a rate is not finite and positive.
 void validate(const ClusterSpec& cluster);
 
 }  // namespace ztplan

@@ -30,6 +30,7 @@ Pipe make_pipe() {
 
 std::vector<char*> as_pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return pointers;

@@ -1,0 +1,46 @@
+// Any bytes are JSON of ours or an `Error`; a value can be walked and asked
+// for anything.
+#include "base/json.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace {
+
+using ztplan::Error;
+using ztplan::JsonView;
+
+template <class Question>
+void ask(Question question) {
+  try {
+    question();
+  } catch (const Error&) {  // a mistyped value: an answer too
+  }
+}
+
+void walk(const JsonView& value) {
+  ask([&] { value.string(); });
+  ask([&] { value.integer(); });
+  ask([&] { value.small_integer(1, 8); });
+  ask([&] { value.number(); });
+  ask([&] { value.boolean(); });
+  ask([&] { value.allow_only({"name", "source"}); });
+  if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i) walk(value[i]);
+  }
+  if (value.is_object()) {
+    for (const std::string& key : value.keys()) walk(value.at(key));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
+                                      std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  ask([&] { walk(JsonView::parse(text, "fuzz")); });
+  return 0;
+}

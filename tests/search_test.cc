@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "search/bound.h"
+#include "search/rank.h"
+#include "support/planning.h"
+
+using namespace ztplan;
+
+namespace {
+
+/// What a search must find, found by trying everything.
+struct Tried {
+  std::string strategy;
+  double time;
+  double peak;
+  std::size_t order;
+};
+
+struct BruteForce {
+  std::int64_t candidates = 0, illegal = 0, too_big = 0;
+  std::vector<Tried> fit;  // best first
+};
+
+BruteForce try_all(const Question& q) {
+  BruteForce all;
+  const Machine machine{q.cluster, q.calibration};
+  enumerate(q, [&](const Strategy& s) {
+    ++all.candidates;
+    const Engine* engine = engine_for(q, s);
+    if (engine == nullptr) {
+      ++all.illegal;
+      return;
+    }
+    MemoryBreakdown peak;
+    for (const MemoryBreakdown& stage : stage_memory(setting_of(q), *engine, s))
+      if (peak.peak() < stage.peak()) peak = stage;
+    if (shortage(q, peak)) {
+      ++all.too_big;
+      return;
+    }
+    all.fit.push_back(
+        {to_text(s),
+         estimate_step(setting_of(q), *engine, s, machine).total().value,
+         static_cast<double>(peak.peak().value), all.fit.size()});
+  });
+  std::sort(all.fit.begin(), all.fit.end(),
+            [&](const Tried& a, const Tried& b) {
+              return q.objective == Objective::memory
+                         ? std::tie(a.peak, a.time, a.order) <
+                               std::tie(b.peak, b.time, b.order)
+                         : std::tie(a.time, a.peak, a.order) <
+                               std::tie(b.time, b.peak, b.order);
+            });
+  return all;
+}
+
+void compare(Question q, Objective objective) {
+  q.objective = objective;
+  q.top = 25;
+  const BruteForce all = try_all(q);
+  const Ranking ranking = rank(q, {});
+  CHECK(ranking.candidates == all.candidates);
+  CHECK(ranking.illegal == all.illegal);
+  CHECK(ranking.too_big == all.too_big);
+  CHECK(ranking.fit == static_cast<std::int64_t>(all.fit.size()));
+  CHECK(ranking.illegal + ranking.too_big + ranking.fit == ranking.candidates);
+  REQUIRE(ranking.plans.size() == std::min<std::size_t>(25, all.fit.size()));
+  for (std::size_t i = 0; i < ranking.plans.size(); ++i) {
+    CHECK(to_text(ranking.plans[i].strategy) == all.fit[i].strategy);
+    CHECK(ranking.plans[i].time.total().value ==
+          doctest::Approx(all.fit[i].time).epsilon(1e-9));
+  }
+  MESSAGE(ranking.candidates, " candidates, ", ranking.simulated, " simulated");
+}
+
+}  // namespace
+
+TEST_CASE("the ranking equals brute force") {
+  Question small = asked("gpt:layers=4,hidden=1024,heads=8,vocab=50304",
+                         "dgx-a100-80", 8, 2048, 32);
+  small.limits.micro_batch = {1, 4};
+  compare(small, Objective::time);
+  compare(small, Objective::memory);
+  Question experts = asked("mixtral-8x7b", "dgx-h100", 32, 4096, 64);
+  experts.limits.micro_batch = {1};
+  experts.limits.tensor = {1, 8};
+  experts.limits.virtual_stages = {1, 2};
+  experts.limits.recompute = {parse_recompute("none"), parse_recompute("full")};
+  compare(experts, Objective::time);
+}
+
+TEST_CASE("no step is faster than its bound") {
+  const Question questions[] = {
+      asked("175b", "dgx-a100-80", 512, 2048, 1536),
+      asked("llama3-70b", "dgx-h100", 64, 8192, 256),
+      asked("gpt2-xl", "aws-g5.48xlarge", 16, 1024, 128),
+      asked("deepseek-v3", "dgx-h100", 256, 4096, 1024),
+  };
+  unsigned seed = 10;
+  for (const Question& q : questions) {
+    const LayerKinds kinds = layer_kinds(q.model);
+    FrameCache cache(q, kinds);
+    for (const Legal& legal : legal_sample(q, 60, ++seed)) {
+      CAPTURE(to_text(legal.strategy));
+      const Seconds bound = least_step(cache, *legal.engine, legal.strategy);
+      const Seconds step = estimate_step(setting_of(q), *legal.engine,
+                                         legal.strategy, cache.machine())
+                               .total();
+      CHECK(bound.value > 0);
+      CHECK(bound <= step);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+// Questions and random legal strategies for tests of the planner.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "search/enumerate.h"
+#include "search/evaluate.h"
+#include "search/request.h"
+
+namespace ztplan {
+
+/// The question a user asks with --model, --cluster, --gpus, --seq and
+/// --global-batch.
+inline Question asked(const std::string& model, const std::string& cluster,
+                      int gpus, int sequence, int global_batch) {
+  Request request;
+  request.model = model;
+  request.cluster = cluster;
+  request.gpus = gpus;
+  request.sequence = sequence;
+  request.global_batch = global_batch;
+  return ask(request).question;
+}
+
+inline Setting setting_of(const Question& question) {
+  return {question.model, question.cluster, question.workload};
+}
+
+struct Legal {
+  Strategy strategy;
+  const Engine* engine;
+};
+
+/// About `count` strategies drawn evenly from all legal ones of `question`.
+inline std::vector<Legal> legal_sample(const Question& question,
+                                       std::size_t count, unsigned seed) {
+  std::vector<Legal> all;
+  enumerate(question, [&](const Strategy& strategy) {
+    if (const Engine* engine = engine_for(question, strategy))
+      all.push_back({strategy, engine});
+  });
+  std::mt19937 dice(seed);
+  std::shuffle(all.begin(), all.end(), dice);
+  if (all.size() > count) all.resize(count);
+  return all;
+}
+
+}  // namespace ztplan
