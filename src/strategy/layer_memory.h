@@ -71,16 +71,15 @@ struct LayerShare {
 LayerShare layer_share(const ModelSpec& model, const Layer& layer,
                        const Strategy& strategy);
 
-/// Embedding on one device: `vocab` padded rows cut by tensor; the position
-/// table, embedding norm and projections whole.
-std::int64_t embedding_share(const ModelSpec& model, const Strategy& strategy,
-                             std::int64_t vocab);
-
-/// Output matrix, its bias and the final norm on one device. A tied matrix is
-/// a copy of the embedding, and no copy where both are on one stage.
-enum class HeadPlace { beside_embedding, apart };
-std::int64_t head_share(const ModelSpec& model, const Strategy& strategy,
-                        std::int64_t vocab, HeadPlace place);
+/// Parameters of one device's share of the ends, rows of the vocabulary cut by
+/// tensor. Requires padded_vocab >= model.vocab.
+struct EndShare {
+  std::int64_t embedding = 0;  // table; positions, norm, projections whole
+  std::int64_t head = 0;       // output matrix, or its tied copy
+  std::int64_t norm = 0;       // final norm and the bias of the head
+};
+EndShare end_share(const ModelSpec& model, const Strategy& strategy,
+                   std::int64_t padded_vocab);
 
 /// Ranks among which the experts of one layer are cut, and how many of them
 /// share one expert.

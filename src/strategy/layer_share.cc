@@ -3,18 +3,6 @@
 #include "strategy/layer_memory.h"
 
 namespace ztplan {
-namespace {
-
-/// A table of `vocab` rows on one device.
-std::int64_t table_share(const ModelSpec& model, const Strategy& s,
-                         std::int64_t vocab) {
-  const int width =
-      model.embedding_size > 0 ? model.embedding_size : model.hidden;
-  return divide_up(vocab, s.tensor) * width;
-}
-
-}  // namespace
-
 std::int64_t expert_cut(const Strategy& s) {
   return std::int64_t{s.tensor} * s.context * s.data / expert_data(s);
 }
@@ -35,17 +23,16 @@ LayerShare layer_share(const ModelSpec& model, const Layer& layer,
   return share;
 }
 
-std::int64_t embedding_share(const ModelSpec& model, const Strategy& s,
-                             std::int64_t vocab) {
-  return table_share(model, s, vocab) + embedding_extra_parameters(model);
-}
-
-std::int64_t head_share(const ModelSpec& model, const Strategy& s,
-                        std::int64_t vocab, HeadPlace place) {
-  const std::int64_t bias = model.head_bias ? divide_up(vocab, s.tensor) : 0;
-  const std::int64_t beside = final_norm_parameters(model) + bias;
-  const bool is_shared = model.tied && place == HeadPlace::beside_embedding;
-  return is_shared ? beside : beside + table_share(model, s, vocab);
+EndShare end_share(const ModelSpec& model, const Strategy& s,
+                   std::int64_t padded_vocab) {
+  const std::int64_t rows = divide_up(padded_vocab, s.tensor);
+  const int width =
+      model.embedding_size > 0 ? model.embedding_size : model.hidden;
+  EndShare share;
+  share.head = rows * width;
+  share.embedding = share.head + embedding_extra_parameters(model);
+  share.norm = final_norm_parameters(model) + (model.head_bias ? rows : 0);
+  return share;
 }
 
 }  // namespace ztplan

@@ -18,15 +18,14 @@ std::int64_t alignment(std::int64_t parts) {
   return parts * (kAlignment / std::min(power_of_two, kAlignment));
 }
 
-void add_ends(const ModelSpec& model, const StageShape& shape,
-              const Strategy& strategy, std::int64_t vocab, StageShare& share) {
+/// A tied head is the embedding where one stage holds both.
+void add_ends(const ModelSpec& model, const EndShare& ends,
+              const StageShape& shape, StageShare& share) {
   const bool has_embedding = shape.has_embedding();
-  const std::int64_t embedding = embedding_share(model, strategy, vocab);
-  if (has_embedding) share.ends += embedding;
-  const HeadPlace place =
-      has_embedding ? HeadPlace::beside_embedding : HeadPlace::apart;
-  if (shape.has_head()) share.ends += head_share(model, strategy, vocab, place);
-  if (share.ends > 0) share.largest_end = embedding;
+  const bool is_shared = model.tied && has_embedding;
+  if (has_embedding) share.ends += ends.embedding;
+  if (shape.has_head()) share.ends += ends.norm + (is_shared ? 0 : ends.head);
+  if (share.ends > 0) share.largest_end = ends.embedding;
   share.dense += share.ends;
 }
 
@@ -95,12 +94,13 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   }
   sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
                                engine_memory(engine.name).loss);
+  sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   return sizes;
 }
 
 StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
-                       const StageShape& shape, const Strategy& strategy) {
+                       const StageShape& shape, const Strategy&) {
   StageShare sum;
   for (const ChunkShape& chunk : shape.chunks) {
     for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
@@ -112,7 +112,7 @@ StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
       sum.largest_layer = std::max(sum.largest_layer, one.dense + one.experts);
     }
   }
-  add_ends(model, shape, strategy, sizes.vocab, sum);
+  add_ends(model, sizes.end_share, shape, sum);
   return sum;
 }
 

@@ -66,6 +66,7 @@ struct StageSizes {
   std::vector<LayerActivations> activations;  // per layer kind
   std::vector<LayerShare> shares;             // per layer kind
   EndActivations ends;
+  EndShare end_share;
   Bytes boundary;          // a stage's input
   std::int64_t vocab = 0;  // padded
 };
