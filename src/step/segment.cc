@@ -38,14 +38,16 @@ LayerSegments layer_segments(const StepParts& parts) {
 }
 
 std::int64_t embedding_segment_share(const StepParts& parts) {
-  return parts.sizes.end_share.embedding;
+  return embedding_share(parts.setting.model, parts.strategy,
+                         parts.sizes.vocab);
 }
 
-/// A tied head is the embedding where one stage holds both.
 std::int64_t head_segment_share(const StepParts& parts) {
-  const bool copy = !parts.setting.model.tied || parts.strategy.pipeline > 1;
-  const EndShare& ends = parts.sizes.end_share;
-  return ends.norm + (copy ? ends.head : 0);
+  const HeadPlace place = parts.strategy.pipeline == 1
+                              ? HeadPlace::beside_embedding
+                              : HeadPlace::apart;
+  return head_share(parts.setting.model, parts.strategy, parts.sizes.vocab,
+                    place);
 }
 
 Segment embedding_segment(const StepParts& parts) {

@@ -23,16 +23,32 @@ void add(Recipe& recipe, CollectiveOp op, const Group& group, Bytes bytes) {
       {TimeTerm::data_comm, 1, Collective{op, group, bytes}});
 }
 
-/// Ranks that share the experts' states: under ZeRO those that hold equal
-/// experts.
-void reduce(Recipe& recipe, const StepParts& parts, const Group& whole,
-            const Group& shards, const Group& replicas, Bytes bytes,
-            Boundary boundary) {
+/// Ranks that hold equal weights: all of them, those that share their states,
+/// and those that hold equal shares.
+struct Holders {
+  Group whole, shards, replicas;
+};
+
+Holders dense_holders(const Strategy& s) {
+  return {gradient_group(s), shard_group(s), replica_group(s)};
+}
+
+Holders expert_holders(const Strategy& s) {
+  const Group whole = expert_gradient_group(s);
+  const int shards = static_cast<int>(expert_zero_group(s));
+  return {whole,
+          {shards, whole.stride},
+          {whole.size / shards, whole.stride * shards}};
+}
+
+void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
+            Bytes bytes, Boundary boundary) {
   if (parts.strategy.zero == 0)
-    return add(recipe, CollectiveOp::all_reduce, whole, bytes);
-  add(recipe, CollectiveOp::reduce_scatter, shards, bytes);
+    return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes);
+  add(recipe, CollectiveOp::reduce_scatter, holders.shards, bytes);
   if (boundary == Boundary::last)
-    add(recipe, CollectiveOp::all_reduce, replicas, shard(bytes, shards.size));
+    add(recipe, CollectiveOp::all_reduce, holders.replicas,
+        shard(bytes, holders.shards.size));
 }
 
 }  // namespace
@@ -54,13 +70,12 @@ Recipe reduce_gradients(const StepParts& parts, const LayerShare& share,
                         Boundary boundary) {
   const Strategy& s = parts.strategy;
   const Workload& w = parts.setting.workload;
-  const Group experts = expert_gradient_group(s);
   Recipe recipe;
   recipe.name = "reduce gradients";
-  reduce(recipe, parts, gradient_group(s), shard_group(s), replica_group(s),
-         gradient_bytes(w, share.dense), boundary);
-  reduce(recipe, parts, experts, experts, Group{},
-         gradient_bytes(w, share.experts), boundary);
+  reduce(recipe, parts, dense_holders(s), gradient_bytes(w, share.dense),
+         boundary);
+  reduce(recipe, parts, expert_holders(s), gradient_bytes(w, share.experts),
+         boundary);
   return recipe;
 }
 
@@ -71,7 +86,7 @@ Recipe gather_parameters(const StepParts& parts, const LayerShare& share) {
   recipe.name = "gather parameters";
   add(recipe, CollectiveOp::all_gather, shard_group(s),
       parameter_bytes(w, share.dense));
-  add(recipe, CollectiveOp::all_gather, expert_gradient_group(s),
+  add(recipe, CollectiveOp::all_gather, expert_holders(s).shards,
       parameter_bytes(w, share.experts));
   return recipe;
 }
@@ -92,9 +107,8 @@ std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy) {
 
 std::int64_t owned_parameters(const Strategy& strategy,
                               const LayerShare& share) {
-  if (strategy.zero == 0) return share.dense + share.experts;
-  return divide_up(share.dense, zero_group(strategy)) +
-         divide_up(share.experts, expert_data(strategy));
+  return padded_shard(share.dense, zero_group(strategy)) +
+         padded_shard(share.experts, expert_zero_group(strategy));
 }
 
 Recipe norm_gradients(const StepParts& parts, std::int64_t owned) {
