@@ -221,6 +221,17 @@ TEST_CASE("kinds of layers, in order of first use") {
   CHECK(kinds.kind_of_layer[62] == 0);
 }
 
+TEST_CASE("equal layers in a row are one group") {
+  ModelSpec m = deepseek_v3();
+  const Layer dense = m.layers[0].layer, sparse = m.layers[1].layer;
+  m.layers.clear();
+  append_layers(m, 2, dense);
+  append_layers(m, 0, sparse);
+  append_layers(m, 1, dense);
+  append_layers(m, 58, sparse);
+  CHECK(m.layers == deepseek_v3().layers);
+}
+
 TEST_CASE("published models pass") {
   for (const ModelSpec& m :
        {gpt3(), gpt_oss(), deepseek_v3(), t5_small(), opt_350m()})
@@ -306,6 +317,6 @@ TEST_CASE("what cannot be a model is refused by field") {
     const std::string said = complaint(m);
     INFO("said: ", said);
     CHECK(said.find(row.names) != std::string::npos);
-    CHECK(said.find("model gpt3: ") == 0);
+    CHECK(said.find("model \"gpt3\": ") == 0);
   }
 }

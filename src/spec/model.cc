@@ -189,6 +189,15 @@ int layer_count(const ModelSpec& model) {
   return count;
 }
 
+void append_layers(ModelSpec& model, int count, const Layer& layer) {
+  const bool continues =
+      !model.layers.empty() && model.layers.back().layer == layer;
+  if (continues)
+    model.layers.back().count += count;
+  else if (count > 0)
+    model.layers.push_back({count, layer});
+}
+
 LayerKinds layer_kinds(const ModelSpec& model) {
   LayerKinds result;
   std::map<Layer, int> seen;

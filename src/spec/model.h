@@ -142,6 +142,9 @@ std::int64_t active_parameters(const ModelSpec& model);
 
 int layer_count(const ModelSpec& model);
 
+/// Adds `count` layers at the end: to the last group when they equal its own.
+void append_layers(ModelSpec& model, int count, const Layer& layer);
+
 /// The distinct layers of a model, and which of them each position holds.
 struct LayerKinds {
   std::vector<Layer> kinds;

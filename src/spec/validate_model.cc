@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "spec/model.h"
 
 namespace ztplan {
@@ -24,7 +25,7 @@ constexpr double kMostParameters = 1e15;  // 18 bytes of each: 1.8e16
 constexpr double kMostScores = 1e18;      // heads * sequence^2
 
 [[noreturn]] void refuse(const ModelSpec& model, const std::string& complaint) {
-  throw Error(fmt::format("model {}: {}", model.name, complaint));
+  throw Error(fmt::format("model {}: {}", quote(model.name), complaint));
 }
 
 struct Bound {
