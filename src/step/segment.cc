@@ -38,16 +38,14 @@ LayerSegments layer_segments(const StepParts& parts) {
 }
 
 std::int64_t embedding_segment_share(const StepParts& parts) {
-  return embedding_share(parts.setting.model, parts.strategy,
-                         parts.sizes.vocab);
+  return parts.sizes.end_share.embedding;
 }
 
+/// A tied head is the embedding where one stage holds both.
 std::int64_t head_segment_share(const StepParts& parts) {
-  const HeadPlace place = parts.strategy.pipeline == 1
-                              ? HeadPlace::beside_embedding
-                              : HeadPlace::apart;
-  return head_share(parts.setting.model, parts.strategy, parts.sizes.vocab,
-                    place);
+  const bool copy = !parts.setting.model.tied || parts.strategy.pipeline > 1;
+  const EndShare& ends = parts.sizes.end_share;
+  return ends.norm + (copy ? ends.head : 0);
 }
 
 Segment embedding_segment(const StepParts& parts) {
