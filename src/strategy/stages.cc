@@ -85,14 +85,16 @@ std::vector<int> chunk_layers(int layers, const Strategy& s) {
   return s.stage_layers.empty() ? even_chunks(layers, s) : explicit_chunks(s);
 }
 
-int most_stage_layers(int layers, const Strategy& s) {
-  require(layers_divide(layers, s), "most_stage_layers: the layers divide");
-  if (!s.stage_layers.empty()) return std::ranges::max(s.stage_layers);
-  const int even = counted_layers(layers, s) / s.pipeline;
+int most_chunk_layers(int layers, const Strategy& s) {
+  require(layers_divide(layers, s), "most_chunk_layers: the layers divide");
+  if (!s.stage_layers.empty()) {
+    return std::ranges::max(s.stage_layers) / s.virtual_stages;
+  }
+  const auto even = static_cast<int>(counted_layers(layers, s) / chunks(s));
   if (!s.ends_as_layers) return even;
-  // Both ends lie on one stage, or on two that have one layer less each.
-  if (s.pipeline == 1) return layers;
-  return s.pipeline == 2 ? even - 1 : even;
+  // With one chunk it holds both ends, with two each holds one.
+  if (chunks(s) == 1) return layers;
+  return chunks(s) == 2 ? even - 1 : even;
 }
 
 std::vector<StageShape> stage_shapes(const LayerKinds& kinds,

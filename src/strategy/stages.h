@@ -37,8 +37,8 @@ std::vector<int> chunk_layers(int layers, const Strategy& strategy);
 /// Whether `chunk_layers` is not empty. Allocates nothing.
 bool layers_divide(int layers, const Strategy& strategy);
 
-/// Layers of the fullest stage. Requires `layers_divide`. Allocates nothing.
-int most_stage_layers(int layers, const Strategy& strategy);
+/// Layers of the fullest chunk. Requires `layers_divide`. Allocates nothing.
+int most_chunk_layers(int layers, const Strategy& strategy);
 
 /// One shape per stage. Requires that `chunk_layers` is not empty.
 std::vector<StageShape> stage_shapes(const LayerKinds& kinds,

@@ -120,7 +120,7 @@ Offload parse_offload(std::string_view text);
 ///   none
 ///   selective                    the attention core alone
 ///   selective:attention+norms    any of attention, norms, activation
-///   full | full:4                every layer | 4 layers of each stage
+///   full | full:4                every layer | the first 4 of each chunk
 std::string to_text(const Recompute& recompute);
 Recompute parse_recompute(std::string_view text);
 
