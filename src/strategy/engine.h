@@ -1,5 +1,6 @@
-// The engines whose rules a strategy must obey. One file an engine in
-// engines/; adding one touches no other.
+// The engines whose rules a strategy must obey: which exist, and whether a
+// strategy is legal. The rules themselves are in engines/, one file an engine;
+// adding one adds its line to the list in engine.cc.
 #pragma once
 
 #include <optional>
@@ -30,8 +31,10 @@ struct Setting {
   const Workload& workload;
 };
 
-/// A rule. `broken` is cheap (search asks it a million times) and exact;
-/// `explain` makes the text once somebody wants it.
+/// A rule. `broken` is cheap (search asks it a million times), exact and
+/// allocates nothing; `explain` makes detail and nearest once somebody wants
+/// them. A rule may lean on those before it in its list: `broken` of sizes
+/// below 1 is asked of the first only, and `explain` only of what it broke.
 struct Rule {
   const char* name;
   const char* source;
@@ -55,9 +58,15 @@ std::span<const Rule> common_rules();
 std::span<const Engine* const> engines();
 const Engine& find_engine(std::string_view name);
 
-/// The first rule broken, common ones first; empty when legal.
+/// The first rule broken, common ones first; null when legal. Allocates
+/// nothing.
 const Rule* broken_rule(const Engine& engine, const Setting& setting,
                         const Strategy& strategy);
+
+/// What a rule that `strategy` breaks says of it, with the rule's name, source
+/// and engine. Requires a rule of `engine` or a common one.
+Misfit explain(const Engine& engine, const Rule& rule, const Setting& setting,
+               const Strategy& strategy);
 std::optional<Misfit> why_illegal(const Engine& engine, const Setting& setting,
                                   const Strategy& strategy);
 

@@ -1,0 +1,10 @@
+// The engines there are, each defined in the file of its name.
+#pragma once
+
+#include "strategy/engine.h"
+
+namespace ztplan {
+
+const Engine& native_engine();
+
+}  // namespace ztplan

@@ -1,0 +1,205 @@
+// Rules of stages, schedules and of recomputation inside a stage.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "strategy/engines/rules.h"
+#include "strategy/stages.h"
+
+namespace ztplan {
+namespace {
+
+bool ends_broken(const Setting&, const Strategy& s) {
+  return s.ends_as_layers && (s.pipeline == 1 || !s.stage_layers.empty());
+}
+
+Misfit explain_ends(const Setting&, const Strategy& s) {
+  if (s.pipeline == 1) {
+    return because(
+        "stages=ends makes room for embedding and loss, and one "
+        "stage holds everything",
+        "stages=even, or pp 2");
+  }
+  return because("stages are given twice: as ends and as a list", "either one");
+}
+
+bool layers_broken(const Setting& g, const Strategy& s) {
+  return !layers_divide(layers_of(g.model), s);
+}
+
+// Balanced stages, the fuller ones in the middle: the first also holds the
+// embedding and the last the head. Counted in chunks of virtual_stages layers.
+std::string uneven_stages(int layers, const Strategy& s) {
+  constexpr int kMostListed = 64;
+  const int units = layers / s.virtual_stages;
+  const bool whole = layers % s.virtual_stages == 0;
+  if (!whole || units < s.pipeline || s.pipeline > kMostListed) return "";
+  const int fuller = units % s.pipeline;
+  const int before = (s.pipeline - fuller) / 2;
+  std::vector<int> stages;
+  for (int stage = 0; stage < s.pipeline; ++stage) {
+    const bool is_fuller = stage >= before && stage < before + fuller;
+    stages.push_back((units / s.pipeline + (is_fuller ? 1 : 0)) *
+                     s.virtual_stages);
+  }
+  return fmt::format("stages={}", fmt::join(stages, "-"));
+}
+
+std::string why_layers(int layers, const Strategy& s) {
+  if (!s.stage_layers.empty()) {
+    std::int64_t sum = 0;
+    for (const int count : s.stage_layers) sum += count;
+    return fmt::format(
+        "stages={} is {} stages of {} layers in all; wanted are "
+        "pp {} stages of {} layers, each a multiple of vpp {}",
+        fmt::join(s.stage_layers, "-"), s.stage_layers.size(), sum, s.pipeline,
+        layers, s.virtual_stages);
+  }
+  const std::string counted = s.ends_as_layers
+                                  ? fmt::format("{} with both ends", layers + 2)
+                                  : std::to_string(layers);
+  const std::string by =
+      s.virtual_stages == 1
+          ? fmt::format("pp {}", s.pipeline)
+          : fmt::format("pp*vpp = {}*{}", s.pipeline, s.virtual_stages);
+  return fmt::format("{} layers are not divisible by {}", counted, by);
+}
+
+Misfit explain_layers(const Setting& g, const Strategy& s) {
+  const int layers = layers_of(g.model);
+  Strategy even = s;
+  even.stage_layers.clear();
+  const std::string legal =
+      legal_sizes(&Strategy::pipeline, layers + 2, layers_broken, g, even);
+  std::string nearest =
+      fmt::format("even stages: {}", legal.empty() ? "none" : "pp " + legal);
+  const std::string uneven = uneven_stages(layers, s);
+  if (!uneven.empty()) nearest += "; uneven: " + uneven;
+  return because(why_layers(layers, s), nearest);
+}
+
+bool schedule_broken(const Setting&, const Strategy& s) {
+  const bool interleaved = s.schedule == Schedule::interleaved;
+  return interleaved != (s.virtual_stages > 1);
+}
+
+Misfit explain_schedule(const Setting&, const Strategy& s) {
+  if (s.virtual_stages > 1) {
+    return because(fmt::format("schedule {} runs one chunk a stage, and vpp is "
+                               "{}",
+                               to_text(s.schedule), s.virtual_stages),
+                   "schedule=interleaved, or vpp 1");
+  }
+  return because(
+      "schedule interleaved needs several chunks a stage, and vpp "
+      "is 1",
+      "vpp 2, or schedule=1f1b");
+}
+
+bool interleaved_alone(const Setting&, const Strategy& s) {
+  return s.schedule == Schedule::interleaved && s.pipeline == 1;
+}
+
+Misfit explain_interleaved_alone(const Setting&, const Strategy&) {
+  return because("schedule interleaved needs a pipeline, and pp is 1",
+                 "pp 2, or vpp 1 with schedule=1f1b");
+}
+
+std::int64_t replicas(const Strategy& s) {
+  return std::int64_t{s.data} * s.micro_batch;
+}
+
+bool rounds_broken(const Setting& g, const Strategy& s) {
+  return s.schedule == Schedule::interleaved &&
+         g.workload.global_batch / replicas(s) % s.pipeline != 0;
+}
+
+Misfit explain_rounds(const Setting& g, const Strategy& s) {
+  const std::int64_t batch = g.workload.global_batch;
+  return because(
+      fmt::format("{} micro-batches are not a multiple of pp {}, as "
+                  "interleaved rounds need",
+                  batch / replicas(s), s.pipeline),
+      fmt::format("global batch {}, or vpp 1 with schedule=1f1b",
+                  nearest_multiples(batch, replicas(s) * s.pipeline)));
+}
+
+// The decoder's layers all read what the encoder made last, so a stage would
+// pass on two tensors and keep one for every later stage; and a rank of a
+// context group would need the encoder's whole output. Megatron-LM dropped
+// its pipeline for encoders in core 0.14.
+bool encoder_broken(const Setting& g, const Strategy& s) {
+  return g.model.encoder_layers > 0 && (s.pipeline > 1 || s.context > 1);
+}
+
+Misfit explain_encoder(const Setting& g, const Strategy& s) {
+  return because(
+      fmt::format("{} has an encoder that every decoder layer reads: it cannot "
+                  "be cut by pp {} or cp {}",
+                  g.model.name, s.pipeline, s.context),
+      "pp 1 with cp 1");
+}
+
+bool parts_broken(const Setting&, const Strategy& s) {
+  using Mode = Recompute::Mode;
+  const Recompute& r = s.recompute;
+  const bool parts = r.attention || r.norms || r.activation;
+  const bool layers_fit =
+      r.layers == 0 || (r.mode == Mode::full && r.layers > 0);
+  return parts != (r.mode == Mode::selective) || !layers_fit;
+}
+
+Misfit explain_parts(const Setting&, const Strategy&) {
+  return because(
+      "recompute names parts, and only selective recomputation has "
+      "parts; or layers, and only full recomputation has layers",
+      "none, selective:attention, full or full:1");
+}
+
+bool recompute_layers_broken(const Setting& g, const Strategy& s) {
+  return s.recompute.layers > 0 &&
+         s.recompute.layers > most_chunk_layers(layers_of(g.model), s);
+}
+
+Misfit explain_recompute_layers(const Setting& g, const Strategy& s) {
+  const int most = most_chunk_layers(layers_of(g.model), s);
+  return because(
+      fmt::format("recompute {} asks for {} layers of a chunk, and none has "
+                  "more than {}",
+                  to_text(s.recompute), s.recompute.layers, most),
+      fmt::format("recompute=full:{}, or recompute=full", most));
+}
+
+constexpr Rule kRules[] = {
+    {"schedule-chunks", "Narayanan et al. 2021, arXiv 2104.04473, section 2.2",
+     schedule_broken, explain_schedule},
+    {"interleaved-needs-pipeline",
+     "NVIDIA/Megatron-LM megatron/training/arguments.py: "
+     "pipeline_model_parallel_size > 1 with the interleaved schedule",
+     interleaved_alone, explain_interleaved_alone},
+    {"interleaved-rounds",
+     "NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py; "
+     "Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2",
+     rounds_broken, explain_rounds},
+    {"encoder-whole",
+     "NVIDIA/Megatron-LM commit b600e38d: encoder model parallelism removed",
+     encoder_broken, explain_encoder},
+    {"stages-once",
+     "NVIDIA/Megatron-LM megatron/core/transformer/transformer_block.py: no "
+     "uneven stages with standalone ends",
+     ends_broken, explain_ends},
+    {"layers-divide",
+     "NVIDIA/Megatron-LM issue 1304; megatron/training/arguments.py",
+     layers_broken, explain_layers},
+    {"recompute-parts", "ztplan src/strategy/strategy.h", parts_broken,
+     explain_parts},
+    {"recompute-layers",
+     "NVIDIA/Megatron-LM megatron/core/transformer/transformer_block.py: "
+     "method block",
+     recompute_layers_broken, explain_recompute_layers},
+};
+
+}  // namespace
+
+std::span<const Rule> pipeline_rules() { return kRules; }
+
+}  // namespace ztplan

@@ -1,0 +1,71 @@
+#include "strategy/engines/rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+#include <vector>
+
+namespace ztplan {
+namespace {
+
+// "1, 2 or 4"
+std::string listed(const std::vector<std::string>& words) {
+  if (words.empty()) return "";
+  if (words.size() == 1) return words.front();
+  const std::vector<std::string> leading(words.begin(), words.end() - 1);
+  return fmt::format("{} or {}", fmt::join(leading, ", "), words.back());
+}
+
+}  // namespace
+
+std::string nearest_sizes(const Size& size, int most, Broken broken,
+                          const Setting& setting, const Strategy& strategy) {
+  Strategy other = strategy;
+  int& value = other.*size.member;
+  const int wanted = value;
+  std::vector<std::string> found;
+  for (value = std::min(wanted - 1, most); value >= 1; --value) {
+    if (broken(setting, other)) continue;
+    found.push_back(std::to_string(value));
+    break;
+  }
+  for (value = wanted + 1; value <= most; ++value) {
+    if (broken(setting, other)) continue;
+    found.push_back(std::to_string(value));
+    break;
+  }
+  return found.empty() ? "" : fmt::format("{} {}", size.key, listed(found));
+}
+
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  if (below == 0) return std::to_string(unit);
+  return fmt::format("{} or {}", below, below + unit);
+}
+
+std::string legal_sizes(int Strategy::*member, int most, Broken broken,
+                        const Setting& setting, const Strategy& strategy) {
+  Strategy other = strategy;
+  std::vector<std::string> found;
+  for (int value = 1; value <= most; ++value) {
+    other.*member = value;
+    if (!broken(setting, other)) found.push_back(std::to_string(value));
+  }
+  return listed(found);
+}
+
+std::string either(std::string a, std::string b) {
+  if (a.empty()) return b;
+  if (b.empty()) return a;
+  return fmt::format("{}, or {}", a, b);
+}
+
+Misfit because(std::string detail, std::string nearest) {
+  Misfit misfit;
+  misfit.detail = std::move(detail);
+  misfit.nearest = std::move(nearest);
+  return misfit;
+}
+
+}  // namespace ztplan

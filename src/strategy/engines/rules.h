@@ -1,0 +1,77 @@
+// How the rules of an engine are written: what they look at in a model, and
+// the words "nearest legal value". The rules are in the files beside this one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "strategy/engine.h"
+
+namespace ztplan {
+
+/// Rules of arithmetic and of transformers, by what they are about.
+std::span<const Rule> grid_rules();      // devices, heads, widths
+std::span<const Rule> sequence_rules();  // sequence and context parallelism
+std::span<const Rule> expert_rules();
+std::span<const Rule> pipeline_rules();  // stages, schedules, recomputation
+std::span<const Rule> state_rules();     // batch, ZeRO, offload
+std::span<const Rule> number_rules();    // precisions a device has
+
+using Broken = bool (*)(const Setting&, const Strategy&);
+
+/// A size of the strategy and the key it goes by: {"tp", &Strategy::tensor}.
+struct Size {
+  std::string_view key;
+  int Strategy::*member;
+};
+
+/// "tp 4 or 6": the closest values up to `most` with which `broken` is false,
+/// one below and one above; empty when there is none.
+std::string nearest_sizes(const Size& size, int most, Broken broken,
+                          const Setting& setting, const Strategy& strategy);
+
+/// "1008 or 1024": the multiples of `unit` around `value`, 0 left out.
+std::string nearest_multiples(std::int64_t value, std::int64_t unit);
+
+/// "1, 2 or 4": the values in [1, most] with which `broken` is false.
+std::string legal_sizes(int Strategy::*member, int most, Broken broken,
+                        const Setting& setting, const Strategy& strategy);
+
+/// "a, or b" of those that are not empty.
+std::string either(std::string a, std::string b);
+
+/// A misfit's own part; `explain` adds the rule.
+Misfit because(std::string detail, std::string nearest);
+
+/// The first layer for which `test` holds, or null. Equal neighbours cost one
+/// test.
+template <class Test>
+const Layer* find_layer(const ModelSpec& model, Test test) {
+  for (const LayerGroup& group : model.layers) {
+    if (test(group.layer)) return &group.layer;
+  }
+  return nullptr;
+}
+
+template <class Test>
+bool any_layer(const ModelSpec& model, Test test) {
+  return find_layer(model, test) != nullptr;
+}
+
+/// Heads that hold keys and values of their own: all of them in latent
+/// attention, which projects one pair for each query head.
+inline int key_value_heads(const Attention& attention) {
+  return attention.is_latent() ? attention.heads : attention.kv_heads;
+}
+
+/// Layers, counted without building anything.
+inline int layers_of(const ModelSpec& model) {
+  int layers = 0;
+  for (const LayerGroup& group : model.layers) layers += group.count;
+  return layers;
+}
+
+}  // namespace ztplan
