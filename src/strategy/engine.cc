@@ -30,7 +30,7 @@ bool is_common(const Rule& rule) {
 }  // namespace
 
 std::span<const Engine* const> engines() {
-  static const Engine* const all[] = {&native_engine()};
+  static const Engine* const all[] = {&megatron_engine(), &native_engine()};
   return all;
 }
 

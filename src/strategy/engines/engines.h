@@ -5,6 +5,7 @@
 
 namespace ztplan {
 
+const Engine& megatron_engine();
 const Engine& native_engine();
 
 }  // namespace ztplan

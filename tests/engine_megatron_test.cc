@@ -1,0 +1,108 @@
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "support/setting_case.h"
+
+using namespace ztplan;
+
+namespace {
+
+void make_moe(SettingCase& w) { w.model = small_moe(); }
+void make_dense(SettingCase& w) { w.model = small_gpt(); }
+void eager(SettingCase& w) { w.workload.attention = AttentionKernel::eager; }
+void fp16(SettingCase& w) { w.workload.precision = Precision::fp16; }
+void volta(SettingCase& w) {
+  w.cluster.device.architecture = "Volta";
+  w.workload.precision = Precision::fp16;
+}
+void sequence_2044(SettingCase& w) { w.workload.sequence = 2044; }
+void window(SettingCase& w) { w.model.layers[0].layer.attention.window = 512; }
+
+constexpr RuleRow kRows[] = {
+    {"no-gpipe", keep, "pp=2", keep, "pp=2,schedule=gpipe"},
+    {"fsdp-without-pipeline", keep, "pp=2,zero=1", keep, "pp=2,zero=2"},
+    {"offload-optimizer-to-cpu-only", keep, "zero=1,offload=cpu", keep,
+     "zero=1,offload=nvme"},
+    {"offload-needs-distributed-optimizer", keep, "zero=1,offload=cpu", keep,
+     "zero=0,offload=cpu"},
+    {"context-needs-flash", keep, "cp=2,cp_type=ulysses", eager,
+     "cp=2,cp_type=ulysses"},
+    {"context-doubles", sequence_2044, "cp=2,cp_type=ulysses", keep,
+     "cp=4,cp_type=ulysses"},
+    {"experts-tensor-needs-sequence-parallel", make_moe, "tp=2,sp=1", keep,
+     "tp=2,sp=0"},
+    {"experts-not-fp16", make_moe, "ep=8", fp16, "ep=8"},
+    {"instances-divide-experts", make_moe, "ep=4,zero=1,shard=8", keep,
+     "ep=4,zero=1,shard=2"},
+    {"activation-is-of-experts", make_moe, "recompute=selective:activation",
+     make_dense, "recompute=selective:activation"},
+    {"window-not-in-ring", window, "cp=4,cp_type=ulysses", keep, "cp=4"},
+    {"ulysses-kv-heads", keep, "cp=8,cp_type=ulysses", keep,
+     "cp=16,cp_type=ulysses"},
+    {"flash-supported", keep, "tp=8", volta, "tp=8"},
+};
+
+const Engine& megatron() { return find_engine("megatron"); }
+
+}  // namespace
+
+TEST_CASE("each rule of Megatron-LM tells legal from illegal") {
+  for (const RuleRow& row : kRows) {
+    CAPTURE(row.rule);
+    SettingCase world = small_case();
+    row.change(world);
+    CHECK(verdict(megatron(), world, row.legal) == "legal");
+    row.spoil(world);
+    CHECK(verdict(megatron(), world, row.illegal) == row.rule);
+    const Misfit misfit = misfit_of(megatron(), world, row.illegal);
+    CHECK(misfit.engine == "megatron");
+    CHECK(!misfit.detail.empty());
+    CHECK(!misfit.nearest.empty());
+  }
+}
+
+TEST_CASE("every rule of Megatron-LM has a case") {
+  std::set<std::string> cases;
+  for (const RuleRow& row : kRows) cases.insert(row.rule);
+  std::set<std::string> names;
+  for (const Rule& rule : megatron().rules) names.insert(rule.name);
+  CHECK(names == cases);
+}
+
+TEST_CASE("Megatron-LM refuses what another engine allows") {
+  const SettingCase world = small_case();
+  for (const RuleRow& row : kRows) {
+    if (row.change != keep || row.spoil != keep) continue;
+    CAPTURE(row.rule);
+    CHECK(verdict(find_engine("native"), world, row.illegal) == "legal");
+  }
+}
+
+TEST_CASE("flash attention without a kernel for it is refused, eager is not") {
+  SettingCase world = small_case();
+  volta(world);
+  eager(world);
+  CHECK(verdict(megatron(), world, "tp=8") == "legal");
+  world = small_case();
+  world.workload.precision = Precision::fp32;
+  CHECK(verdict(megatron(), world, "tp=8") == "flash-supported");
+}
+
+TEST_CASE("a window as long as the sequence is no window") {
+  SettingCase world = small_case();
+  world.model.layers[0].layer.attention.window = 2048;
+  CHECK(verdict(megatron(), world, "cp=4") == "legal");
+}
+
+TEST_CASE("shard groups offered keep equal optimizer instances") {
+  SettingCase world = small_case();
+  world.model = small_moe();
+  const Misfit misfit = misfit_of(megatron(), world, "ep=4,zero=1,shard=2");
+  CHECK(misfit.detail ==
+        "shard 2 makes 8 optimizer instances, which do not divide the 4 ranks "
+        "with equal experts");
+  CHECK(misfit.nearest == "shard 4");
+  CHECK(verdict(megatron(), world, "ep=4,zero=1,shard=4") == "legal");
+}
