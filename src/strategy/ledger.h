@@ -99,6 +99,14 @@ Ledger ledger(const Setting& setting, const Engine& engine,
               const StageSizes& sizes, const StageShape& shape,
               const Strategy& strategy, int stage);
 
+/// What one micro-batch leaves in a chunk from its forward to its backward, and
+/// what that backward needs beside it: the parts of the activation holdings.
+struct ChunkBytes {
+  Bytes saved, working;
+};
+ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
+                       const Strategy& strategy);
+
 struct MemoryBreakdown {
   std::array<Bytes, kTerms> terms{};  // at the peak, by Term
   Bytes host, nvme;                   // of this device

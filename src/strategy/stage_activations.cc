@@ -117,6 +117,14 @@ std::int64_t losses_waiting(const Place& p) {
 
 }  // namespace
 
+ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
+                       const Strategy& strategy) {
+  const ChunkActivations one = chunk_activations(sizes, chunk, strategy);
+  Bytes saved{one.saved + one.checkpoints};
+  if (chunk.has_embedding) saved += sizes.ends.embedding;
+  return {saved, {one.working}};
+}
+
 void hold_activations(const Place& p, Ledger& book) {
   const std::int64_t in_flight =
       chunks_in_flight(p.strategy, p.stage, static_cast<int>(p.micro_batches));

@@ -10,11 +10,15 @@
 
 namespace ztplan {
 
-/// Device bytes of one stage over a step, at each change.
+/// Device bytes from `time` until the next point.
 struct CurvePoint {
   Seconds time;
+  Phase phase;
   Bytes bytes;
 };
+
+/// The curve of `stage`, whose highest point is the peak of its ledger.
+/// `graph` holds the whole step, and `timeline` its spans.
 std::vector<CurvePoint> memory_curve(const Setting& setting,
                                      const Engine& engine,
                                      const Strategy& strategy,
