@@ -31,12 +31,15 @@ double head_share(const AttentionWork& work) {
   return kSmallHeadShare + (1 - kSmallHeadShare) * filled;
 }
 
-/// Few heads and sequences leave multiprocessors idle.
+/// Share of the device that works on what was asked: the last block of queries
+/// is padded, and few heads and sequences leave multiprocessors idle.
 double busy_share(const AttentionWork& work, const DeviceSpec& device) {
-  const double blocks =
-      static_cast<double>(work.sequences) * work.heads *
-      static_cast<double>(divide_up(work.queries, kQueryBlock));
-  return std::min(1.0, blocks / std::max(1, device.sm_count));
+  const std::int64_t blocks = divide_up(work.queries, kQueryBlock);
+  const double filled = static_cast<double>(work.queries) /
+                        static_cast<double>(blocks * kQueryBlock);
+  const double tasks =
+      static_cast<double>(work.sequences * work.heads * blocks);
+  return filled * std::min(1.0, tasks / std::max(1, device.sm_count));
 }
 
 /// Long rows of keys amortise the start of a block and its masked edge.
