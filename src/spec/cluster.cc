@@ -54,6 +54,7 @@ void check_host(const Checker& check) {
 void check_level(const Checker& check, const Level& level) {
   const std::string what = "level " + level.name;
   if (level.fanout < 1) check.fail(what + ": fanout must be at least 1");
+  check.not_negative(level.capacity, what + ": capacity");
   check.positive(level.bandwidth.value, what + ": bandwidth");
   check.positive(level.achieved, what + ": achieved share");
   if (level.achieved > 1) check.fail(what + ": achieves more than all of it");

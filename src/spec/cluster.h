@@ -46,6 +46,9 @@ struct Level {
   std::string name;  // "nvlink", "node", "network"
   LinkKind kind = LinkKind::network;
   int fanout = 1;
+  /// The fanout were all of it used: 8 of an 8-GPU board, of whose links four
+  /// GPUs reach three only. 0: any number.
+  int capacity = 0;
   BytesPerSecond bandwidth;  // raw, per device, one direction, all devices busy
   double achieved = 1;       // share of it that large messages reach
   /// What the transport adds to each hop on top of NCCL's own step (network:
