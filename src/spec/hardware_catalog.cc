@@ -82,7 +82,7 @@ int devices_over_nodes(const Blueprint& blueprint, int devices,
   }
   if (given == 0 && per_node > blueprint.cluster.devices_per_node) {
     throw Error(
-        fmt::format("{} GPUs on {} nodes: a node of {} has {}", devices, nodes,
+        fmt::format("{} GPUs a node: a node of {} has {}", per_node,
                     blueprint.cluster.name, blueprint.cluster.devices_per_node),
         "take more nodes, or set --gpus-per-node");
   }

@@ -83,6 +83,13 @@ int fanout_of(const Blueprint& blueprint, std::size_t i, int placed,
   return node_rest * largest_divisor(groups, reach / (placed * node_rest));
 }
 
+/// Groups that level `i` joins when all of it is used; 0: any number.
+int capacity_of(const Blueprint& blueprint, std::size_t i) {
+  const int reach = blueprint.reach[i];
+  if (reach == kMostDevices) return 0;
+  return i == 0 ? reach : reach / blueprint.reach[i - 1];
+}
+
 /// Devices that are processes of one host have its memory together.
 void divide_host(ClusterSpec& cluster) {
   cluster.devices_per_node = cluster.devices;
@@ -116,8 +123,10 @@ ClusterSpec lay_out(const Blueprint& blueprint, int devices) {
   if (blueprint.devices_share_host) divide_host(laid);
   int placed = 1;
   for (std::size_t i = 0; i < laid.levels.size(); ++i) {
-    laid.levels[i].fanout = fanout_of(blueprint, i, placed, laid);
-    placed *= laid.levels[i].fanout;
+    Level& level = laid.levels[i];
+    level.fanout = fanout_of(blueprint, i, placed, laid);
+    level.capacity = capacity_of(blueprint, i);
+    placed *= level.fanout;
   }
   validate(laid);
   return laid;
