@@ -39,6 +39,20 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
+/// `parse` of what `option` was given, more than 0; errors name the option.
+template <class Value>
+Value parse_positive(std::string_view option, std::string_view text,
+                     Value (*parse)(std::string_view)) {
+  Value value;
+  try {
+    value = parse(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", option, error.what()), error.hint());
+  }
+  if (value.value > 0) return value;
+  throw Error(fmt::format("{} {}: must be more than 0", option, text));
+}
+
 /// A link by name, or a rate. Exactly one of them.
 struct NamedOrRate {
   std::optional<NetworkSpec> link;
@@ -55,18 +69,13 @@ NamedOrRate parse_link(std::string_view option, std::string_view text) {
     refuse_name(fmt::format("link for {}", option), text,
                 {HardwareFolder::networks});
   }
-  const BytesPerSecond rate = parse_rate(text);
-  if (rate.value <= 0) {
-    throw Error(fmt::format("{} {}: must be more than 0", option, text));
-  }
-  return {std::nullopt, rate};
+  return {std::nullopt, parse_positive(option, text, parse_rate)};
 }
 
-[[noreturn]] void refuse_link(std::string_view option, std::string_view text,
-                              std::string_view other_option) {
+[[noreturn]] void refuse_link(std::string_view option, std::string_view text) {
   throw Error(
       fmt::format("{} {}: not a link of that kind", option, quote(text)),
-      fmt::format("{} takes it, or give a rate such as 100GB/s", other_option));
+      "--network joins nodes (ib-ndr), --intra the GPUs of one (pcie4)");
 }
 
 // ---------------------------------------------------------------- network
@@ -105,7 +114,7 @@ GivenNetwork parse_network_override(const std::string& given) {
   }
   out.what = parse_link("--network", text);
   if (out.what.link && out.what.link->level.kind != LinkKind::network) {
-    refuse_link("--network", text, "--intra");
+    refuse_link("--network", text);
   }
   if (per_device) out.of = Share::device;
   const bool ports = out.ports > 0 || (out.what.link && !per_node);
@@ -210,10 +219,9 @@ void override_intra(Blueprint& blueprint, const std::string& text) {
                           : find_network(kUsualIntra).level;
   if (given.link) {
     level = given.link->level;
-    if (level.kind == LinkKind::network ||
-        given.link->technology == "storage") {
-      refuse_link("--intra", text, "--network");
-    }
+    const bool joins_devices =
+        level.kind != LinkKind::network && level.kind != LinkKind::memory;
+    if (!joins_devices) refuse_link("--intra", text);
   }
   level.name = to_text(level.kind);
   level.bandwidth = given.rate;
@@ -272,19 +280,6 @@ void override_devices_per_node(Blueprint& blueprint,
 
 // ---------------------------------------------------------------- host
 
-Bytes parse_size(std::string_view option, std::string_view text) {
-  const Bytes size = parse_bytes(text);
-  if (size.value > 0) return size;
-  throw Error(fmt::format("{} {}: must be more than 0", option, text));
-}
-
-BytesPerSecond parse_drive_rate(const std::string& text,
-                                std::string_view rate) {
-  const BytesPerSecond parsed = parse_rate(rate);
-  if (parsed.value > 0) return parsed;
-  throw Error(fmt::format("--nvme {}: the rate must be more than 0", text));
-}
-
 /// "4TB@6GB/s": the drives of a node together, both ways alike.
 void override_nvme(HostSpec& host, const std::string& text) {
   if (text == "off" || text == "none" || text == "0") {
@@ -293,9 +288,11 @@ void override_nvme(HostSpec& host, const std::string& text) {
     return;
   }
   const std::size_t at = text.find('@');
-  host.nvme = parse_size("--nvme", std::string_view(text).substr(0, at));
+  host.nvme = parse_positive("--nvme", std::string_view(text).substr(0, at),
+                             parse_bytes);
   if (at != std::string::npos) {
-    host.nvme_read = parse_drive_rate(text, text.substr(at + 1));
+    host.nvme_read = parse_positive(
+        "--nvme", std::string_view(text).substr(at + 1), parse_rate);
     host.nvme_write = host.nvme_read;
   } else if (host.nvme_read.value == 0) {
     const NetworkSpec drive = find_network(kUsualDrive);
@@ -306,7 +303,8 @@ void override_nvme(HostSpec& host, const std::string& text) {
 
 void override_host(HostSpec& host, const ClusterOverrides& overrides) {
   if (!overrides.host_memory.empty()) {
-    host.memory = parse_size("--host-memory", overrides.host_memory);
+    host.memory =
+        parse_positive("--host-memory", overrides.host_memory, parse_bytes);
   }
   if (!overrides.nvme.empty()) override_nvme(host, overrides.nvme);
 }
@@ -323,7 +321,7 @@ void apply_overrides(Blueprint& blueprint, const ClusterOverrides& overrides) {
   override_host(blueprint.cluster.host, overrides);
   if (!overrides.device_memory.empty()) {
     blueprint.cluster.device.memory =
-        parse_size("--device-memory", overrides.device_memory);
+        parse_positive("--device-memory", overrides.device_memory, parse_bytes);
   }
 }
 
