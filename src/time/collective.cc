@@ -48,35 +48,36 @@ double latency_factor(const Span& span, const Calibration& calibration) {
              : calibration.ring_latency_factor.value;
 }
 
-Seconds corrected_ring(const NcclPlan& plan, Bytes bytes, const Span& span,
-                       const Calibration& calibration) {
-  const Seconds time = plan.latency * latency_factor(span, calibration) +
-                       plan.transport +
-                       plan.transfer / calibration.ring_bandwidth_factor.value;
-  if (plan.protocol == Protocol::ll) return time;
-  return time + ramp(kRingRamp, bytes) + own_slice(bytes, span);
+/// Rings inside a node run at `ring_bandwidth_factor` of what NCCL plans.
+Span attained_by_rings(Span span, const Calibration& calibration) {
+  span.local = span.local * calibration.ring_bandwidth_factor.value;
+  return span;
 }
 
 Seconds corrected(const NcclPlan& plan, Bytes bytes, const Span& span,
                   const Calibration& calibration) {
+  const double factor = latency_factor(span, calibration);
+  const Seconds moved = plan.transport + plan.transfer;
   switch (plan.algorithm) {
-    case Algorithm::ring:
-    case Algorithm::pairwise:
-      return corrected_ring(plan, bytes, span, calibration);
-    case Algorithm::tree:
-      return plan.latency * latency_factor(span, calibration) + plan.transport +
-             plan.transfer;
     case Algorithm::nvls:
     case Algorithm::nvls_tree:
+      return plan.latency + moved + ramp(kNvlsRamp, bytes);
+    case Algorithm::tree:
+      return plan.latency * factor + moved;
+    case Algorithm::ring:
+    case Algorithm::pairwise:
       break;
   }
-  return plan.latency + plan.transport + plan.transfer + ramp(kNvlsRamp, bytes);
+  const Seconds ring = plan.latency * factor + moved;
+  if (plan.protocol == Protocol::ll) return ring;
+  return ring + ramp(kRingRamp, bytes) + own_slice(bytes, span);
 }
 
 /// The quickest of all that NCCL could run.
 CollectiveChoice choose_nccl(const Collective& collective, const Span& span,
                              const Calibration& calibration) {
   const Bytes bytes = collective.bytes;
+  const Span rings = attained_by_rings(span, calibration);
   CollectiveChoice best;
   best.time = Seconds{std::numeric_limits<double>::infinity()};
   const auto consider = [&](const NcclPlan& plan) {
@@ -87,7 +88,7 @@ CollectiveChoice choose_nccl(const Collective& collective, const Span& span,
   for (const Protocol protocol :
        {Protocol::ll, Protocol::ll128, Protocol::simple}) {
     if (!can_run(protocol, span)) continue;
-    consider(plan_ring(collective.op, bytes, protocol, span));
+    consider(plan_ring(collective.op, bytes, protocol, rings));
     if (reduces_all) consider(plan_tree(bytes, protocol, span));
   }
   if (reduces_all && can_run_nvls(span)) consider(plan_nvls(bytes, span));
