@@ -2,24 +2,13 @@
 // for anything.
 #include "base/json.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
+#include <string>
 
-#include "base/error.h"
+#include "fuzz/ask.h"
 
 namespace {
 
-using ztplan::Error;
-using ztplan::JsonView;
-
-template <class Question>
-void ask(Question question) {
-  try {
-    question();
-  } catch (const Error&) {  // a mistyped value: an answer too
-  }
-}
+using namespace ztplan;
 
 void walk(const JsonView& value) {
   ask([&] { value.string(); });
@@ -40,7 +29,6 @@ void walk(const JsonView& value) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  ask([&] { walk(JsonView::parse(text, "fuzz")); });
+  ask([&] { walk(JsonView::parse(as_text(data, size), "fuzz")); });
   return 0;
 }

@@ -1,27 +1,11 @@
 // Any bytes are a quantity or an `Error`; a quantity survives its exact text.
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
-#include "base/error.h"
 #include "base/quantity_text.h"
-
-namespace {
-
-template <class Question>
-void ask(Question question) {
-  try {
-    question();
-  } catch (const ztplan::Error&) {  // not a quantity: an answer too
-  }
-}
-
-}  // namespace
+#include "fuzz/ask.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
   using namespace ztplan;
-  const std::string_view words(reinterpret_cast<const char*>(data), size);
+  const std::string_view words = as_text(data, size);
   ask([&] {
     const Bytes bytes = parse_bytes(words);
     text(bytes);
