@@ -55,7 +55,6 @@ constexpr HfNames kMptNames = {.layers = "n_layers|num_hidden_layers",
                                .positions = "max_seq_len"};
 constexpr HfNames kNoHeadSize = {.kv_heads = "",
                                  .head_size = ""};  // of GPT-NeoX, MLA
-constexpr HfNames kGemmaNames = {.activation = "hidden_activation|hidden_act"};
 constexpr HfNames kGemma2Names = {.activation = "hidden_activation"};
 
 // Defaults: layers, hidden, heads, kv_heads, head_size, ffn, vocab, positions,
