@@ -26,8 +26,9 @@ struct Cut {
   std::int64_t stream;  // of them in the residual stream: fewer with sp
   std::int64_t number;  // bytes of an activation
   std::int64_t hidden;
-  bool dropout;
   bool eager;
+  bool hidden_dropout;
+  bool score_dropout;
 };
 
 Cut cut_of(const ModelSpec& model, const Workload& workload,
@@ -39,8 +40,14 @@ Cut cut_of(const ModelSpec& model, const Workload& workload,
   cut.number = activation_bytes(workload.precision);
   cut.hidden = model.hidden;
   cut.eager = workload.attention == AttentionKernel::eager;
-  cut.dropout = cut.eager && model.norm == Norm::layer;
+  cut.hidden_dropout = model.norm == Norm::layer;
+  cut.score_dropout = cut.hidden_dropout && cut.eager;
   return cut;
+}
+
+/// Of one dropout over hidden.
+std::int64_t mask_bytes(const Cut& cut) {
+  return cut.hidden_dropout ? kMask * cut.hidden * cut.stream : 0;
 }
 
 /// Elements per token of one attention on one device.
@@ -96,13 +103,13 @@ std::int64_t score_count(const AttentionShape& shape, const Cut& cut,
 /// Kept per score: 16-bit probabilities, mask and dropped copy (arXiv
 /// 2205.05198: 5 a s), or fp32 probabilities and their 16-bit copy.
 std::int64_t saved_score_bytes(const Cut& cut) {
-  if (cut.dropout) return 2 * cut.number + kMask;
+  if (cut.score_dropout) return 2 * cut.number + kMask;
   return cut.number == kFp32 ? kFp32 : kFp32 + cut.number;
 }
 
 /// Per score while softmax runs backward: the gradient in and out.
 std::int64_t score_gradient_bytes(const Cut& cut) {
-  return 2 * (cut.dropout ? cut.number : kFp32);
+  return 2 * (cut.score_dropout ? cut.number : kFp32);
 }
 
 struct Parts {
@@ -163,7 +170,7 @@ Parts attention_parts(const Attention& a, const Cut& cut,
   parts.saved = core.saved +
                 cut.number * (traded + shape.unnormed) * cut.tokens +
                 cut.number * shape.latent * cut.stream;
-  if (cut.dropout) parts.saved += kMask * cut.hidden * cut.stream;
+  parts.saved += mask_bytes(cut);
   parts.working = core.working + cut.number * traded * cut.tokens +
                   context_staging(shape, cut, s);
   return parts;
@@ -197,6 +204,16 @@ std::int64_t expert_rows(const FeedForward& f, const Cut& cut,
   return s.expert > 1 ? divide_up(rows * kLoadTimes, kLoadOver) : rows;
 }
 
+/// Of one tensor of the inner width, dense and of experts together.
+std::int64_t inner_elements(const FeedForward& f, const Cut& cut,
+                            const Strategy& s) {
+  const std::int64_t width =
+      divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
+  const std::int64_t experts =
+      f.is_moe() ? expert_rows(f, cut, s) * f.expert_width : 0;
+  return cut.tokens * width + experts;
+}
+
 /// Router logits and probabilities in fp32 and the chosen experts; tokens sent
 /// and returned, whole among the ranks that share an expert; inner tensors.
 /// Source: Megatron-LM, core/transformer/moe (router, token_dispatcher).
@@ -219,7 +236,7 @@ Parts ffn_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
     parts.saved += experts.saved;
     parts.working += experts.working;
   }
-  if (cut.dropout) parts.saved += kMask * cut.hidden * cut.stream;
+  parts.saved += mask_bytes(cut);
   return parts;
 }
 
@@ -316,6 +333,21 @@ LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
   return bytes;
 }
 
+Bytes unfused_activations(const ModelSpec& model, const Layer& layer,
+                          const Workload& workload, const Strategy& strategy) {
+  const Cut cut = cut_of(model, workload, strategy);
+  const AttentionShape shape = attention_shape(layer.attention, strategy);
+  const std::int64_t norms =
+      model.norm == Norm::rms
+          ? layer.norms * (kFp32 * cut.hidden * cut.stream + stream_bytes(cut))
+          : 0;
+  const std::int64_t repeated =
+      shape.grouped ? 2 * (shape.query - shape.key) * cut.tokens : 0;
+  const std::int64_t gate =
+      layer.ffn.gated ? inner_elements(layer.ffn, cut, strategy) : 0;
+  return {norms + cut.number * (repeated + gate)};
+}
+
 EndActivations end_activations(const ModelSpec& model, const Workload& workload,
                                const Strategy& strategy,
                                std::int64_t padded_vocab, LossKernel kernel) {
@@ -327,7 +359,7 @@ EndActivations end_activations(const ModelSpec& model, const Workload& workload,
       cut.tokens * divide_up(padded_vocab, strategy.tensor);
   EndActivations bytes;
   bytes.embedding = {ids * kIndex * cut.tokens};
-  if (cut.dropout) bytes.embedding.value += kMask * cut.hidden * cut.stream;
+  bytes.embedding.value += mask_bytes(cut);
   if (model.embedding_norm) bytes.embedding.value += stream_bytes(cut);
   // The projection needs whole rows: sequence parallelism gathers its input.
   bytes.head = {stream_bytes(cut) + cut.number * cut.hidden * cut.tokens};

@@ -6,13 +6,16 @@
 // same accounting for fused kernels, gated MLPs, GQA, MLA and experts.
 //
 // Conventions
-// - Dropout is counted when attention is eager and the norm is LayerNorm: the
-//   recipe of the published GPT tables (34 + 5 a s / h). Flash attention and
-//   RMSNorm models are trained without.
+// - LayerNorm models are trained with dropout, RMSNorm models without. Its two
+//   masks over hidden count in any case (Megatron-LM's default is 0.1), that
+//   over scores when attention is eager: the published GPT tables, 34 + 5 a
+//   s/h.
 // - Eager attention keeps 16-bit probabilities, their mask and the dropped copy
 //   with dropout; else fp32 probabilities and a 16-bit copy (transformers,
 //   eager_attention_forward). A sliding window does not shrink them: the window
 //   is a mask over full scores.
+// - Norms, rotary embedding and activation are fused kernels; what a framework
+//   keeps when they are not is `unfused_activations`.
 // - fp8 runs keep 16-bit activations.
 #pragma once
 
@@ -34,6 +37,15 @@ struct LayerActivations {
 LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
                                    const Workload& workload,
                                    const Strategy& strategy);
+
+/// Kept beside `saved` when modules are written in plain tensor operations:
+/// fp32 input and normalized output of each RMSNorm, the activation before it
+/// meets its gate, keys and values repeated for every query head. Source:
+/// transformers, models/llama/modeling_llama.py; Llama 3 8B then keeps 28
+/// tensors of hidden size a layer (stas00/ml-engineering,
+/// training/performance).
+Bytes unfused_activations(const ModelSpec& model, const Layer& layer,
+                          const Workload& workload, const Strategy& strategy);
 
 /// How the loss is computed from 16-bit logits, in bytes per logit: `saved`
 /// from its forward to its backward, `peak` while it runs.

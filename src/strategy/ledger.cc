@@ -87,13 +87,17 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   const ModelSpec& model = setting.model;
   StageSizes sizes;
   sizes.vocab = padded_vocab(engine, model, strategy.tensor);
+  const EngineMemory& keeps = engine_memory(engine.name);
   for (const Layer& kind : kinds.kinds) {
-    sizes.activations.push_back(
-        layer_activations(model, kind, setting.workload, strategy));
+    LayerActivations one =
+        layer_activations(model, kind, setting.workload, strategy);
+    if (keeps.unfused)
+      one.saved += unfused_activations(model, kind, setting.workload, strategy);
+    sizes.activations.push_back(one);
     sizes.shares.push_back(layer_share(model, kind, strategy));
   }
   sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
-                               engine_memory(engine.name).loss);
+                               keeps.loss);
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   return sizes;
@@ -128,10 +132,6 @@ std::int64_t expert_zero_group(const Strategy& s) {
   if (s.shard_group == 0) return all;
   const std::int64_t ranks = std::int64_t{s.data} * s.context;
   return std::max<std::int64_t>(1, all * s.shard_group / ranks);
-}
-
-void hold(Ledger& book, const Holding& holding) {
-  if (holding.bytes.value > 0) book.push_back(holding);
 }
 
 Ledger ledger(const Setting& setting, const Engine& engine,

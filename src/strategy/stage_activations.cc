@@ -129,49 +129,36 @@ void hold_activations(const Place& p, Ledger& book) {
   const std::int64_t in_flight =
       chunks_in_flight(p.strategy, p.stage, static_cast<int>(p.micro_batches));
   const ChunkActivations bytes = stage_activations(p, in_flight);
-  hold(book, {Term::activations,
-              Tier::device,
-              {bytes.saved},
-              Phase::forward,
-              Phase::backward,
-              "saved activations",
-              kKorthikanti});
-  hold(book, {Term::activations,
-              Tier::device,
-              {bytes.checkpoints},
-              Phase::forward,
-              Phase::backward,
-              "inputs of recomputed layers",
-              kKorthikanti});
+  hold(book, on_device(Term::activations, bytes.saved, kPasses,
+                       "saved activations", kKorthikanti));
+  hold(book, on_device(Term::activations, bytes.checkpoints, kPasses,
+                       "inputs of recomputed layers", kKorthikanti));
   const char* what = recomputes_layers(p.strategy)
                          ? "one layer, rebuilt and differentiated"
                          : "gradients inside one layer";
-  hold(book, {Term::activations,
-              Tier::device,
-              {bytes.working},
-              Phase::backward,
-              Phase::backward,
-              what,
-              kKorthikanti});
+  hold(book, on_device(Term::activations, bytes.working,
+                       {Phase::backward, Phase::backward}, what, kKorthikanti));
   if (!p.shape.has_embedding()) return;
   const std::int64_t copies = chunk_copies(p, in_flight, 0);
-  hold(book, {Term::activations, Tier::device, copies * p.sizes.ends.embedding,
-              Phase::forward, Phase::backward,
-              "token ids and embedding dropout", kKorthikanti});
+  hold(book,
+       on_device(Term::activations, copies * p.sizes.ends.embedding.value,
+                 kPasses, "token ids and embedding dropout", kKorthikanti));
 }
 
 void hold_loss(const Place& p, Ledger& book) {
   if (!p.shape.has_head()) return;
   const std::int64_t waiting = losses_waiting(p);
   const EndActivations& ends = p.sizes.ends;
-  hold(book, {Term::activations, Tier::device, waiting * ends.head,
-              Phase::forward, Phase::loss, "final norm", kKorthikanti});
-  hold(book, {Term::logits, Tier::device, (waiting - 1) * ends.loss_saved,
-              Phase::forward, Phase::backward, "losses that wait",
-              "torch, distributed/pipelining/schedules.py (GPipe)"});
-  hold(book, {Term::logits, Tier::device, ends.logits, Phase::loss, Phase::loss,
-              "logits, loss and their gradient",
-              "Megatron-LM, core/tensor_parallel/cross_entropy.py"});
+  hold(book,
+       on_device(Term::activations, waiting * ends.head.value,
+                 {Phase::forward, Phase::loss}, "final norm", kKorthikanti));
+  hold(book, on_device(Term::logits, (waiting - 1) * ends.loss_saved.value,
+                       kPasses, "losses that wait",
+                       "torch, distributed/pipelining/schedules.py (GPipe)"));
+  hold(book, on_device(Term::logits, ends.logits.value,
+                       {Phase::loss, p.keeps.loss_until},
+                       "logits, loss and their gradient",
+                       "Megatron-LM, core/tensor_parallel/cross_entropy.py"));
 }
 
 }  // namespace ztplan

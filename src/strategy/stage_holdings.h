@@ -7,6 +7,14 @@
 
 namespace ztplan {
 
+constexpr std::int64_t kFp32Bytes = 4;
+
+// Parameters stepped at a time under ZeRO 3, and swapped at a time from a
+// drive. Source: DeepSpeed, default sub_group_size of stage 3.
+constexpr std::int64_t kSubGroup = 1'000'000'000;
+
+constexpr const char* kZeroSource = "ZeRO, arXiv 1910.02054, section 3";
+
 /// Bytes a parameter takes on a device that owns it.
 struct StateBytes {
   std::int64_t parameter = 0;
@@ -31,10 +39,44 @@ struct Place {
   std::int64_t dense_shard;   // parameters owned under ZeRO
   std::int64_t expert_shard;  // likewise
   std::int64_t owned() const { return dense_shard + expert_shard; }
+  /// Bytes of a number in forward and backward.
+  std::int64_t number() const {
+    return activation_bytes(setting.workload.precision);
+  }
+  bool shards_gradients() const { return strategy.zero >= 2; }
+  bool shards_parameters() const { return strategy.zero >= 3; }
+  bool parameters_leave() const {
+    return strategy.offload.parameters != OffloadTier::none;
+  }
+  bool optimizer_leaves() const {
+    return strategy.offload.optimizer != OffloadTier::none;
+  }
 };
 
+/// From one phase through another.
+struct Span {
+  Phase from, until;
+};
+constexpr Span kWholeStep{Phase::forward, Phase::step};
+constexpr Span kPasses{Phase::forward, Phase::backward};
+
+constexpr Holding on_device(Term term, std::int64_t bytes, Span span,
+                            const char* what, const char* source) {
+  return {term, Tier::device, {bytes}, span.from, span.until, what, source};
+}
+constexpr Holding on_host(Term term, std::int64_t bytes, const char* what,
+                          const char* source) {
+  return {term, Tier::host, {bytes}, Phase::forward, Phase::step, what, source};
+}
+constexpr Holding on_nvme(Term term, std::int64_t bytes, const char* what,
+                          const char* source) {
+  return {term, Tier::nvme, {bytes}, Phase::forward, Phase::step, what, source};
+}
+
 /// Adds a holding unless it is empty.
-void hold(Ledger& book, const Holding& holding);
+inline void hold(Ledger& book, const Holding& holding) {
+  if (holding.bytes.value > 0) book.push_back(holding);
+}
 
 void hold_states(const Place& place, Ledger& book);
 void hold_gathered(const Place& place, Ledger& book);

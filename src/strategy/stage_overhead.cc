@@ -27,10 +27,6 @@ constexpr std::int64_t kTreePeers = 3;
 // Point-to-point communicators share one pool. Source: NCCL, src/proxy.cc.
 constexpr Bytes kPointToPoint{64 * kMiB};
 
-// Of tensors that come and go, what fragmentation costs: 3 to 10 % in eager
-// runs, 2 % in compiled ones (torchtitan, reserved against allocated).
-constexpr std::int64_t kSlackOver = 20;  // one part in
-
 constexpr const char* kNccl = "NCCL, src/init.cc (default buffer sizes)";
 constexpr const char* kTorch = "PyTorch, notes/cuda.rst";
 
@@ -61,35 +57,29 @@ Bytes most_in_motion(const Ledger& book) {
 }
 
 /// Receive buffers of a stage, two for each neighbour: one is read while the
-/// next fills. Source: Megatron-LM, pipeline_parallel/p2p_communication.py.
+/// next fills.
 void hold_receives(const Place& p, Ledger& book) {
   const int last = p.strategy.pipeline - 1;
   const bool wraps = p.strategy.virtual_stages > 1 && last > 0;
-  const int before = p.stage > 0 || wraps ? 1 : 0;
-  const int after = p.stage < last || wraps ? 1 : 0;
-  const std::int64_t receives = 2 * (before + after);
-  hold(book, {Term::buffers, Tier::device, receives * p.sizes.boundary,
-              Phase::forward, Phase::backward, "pipeline receive buffers",
-              "Megatron-LM, core/pipeline_parallel/p2p_communication.py"});
+  const std::int64_t before = p.stage > 0 || wraps ? 1 : 0;
+  const std::int64_t after = p.stage < last || wraps ? 1 : 0;
+  const std::int64_t bytes = 2 * (before + after) * p.sizes.boundary.value;
+  hold(book,
+       on_device(Term::buffers, bytes, kPasses, "pipeline receive buffers",
+                 "Megatron-LM, core/pipeline_parallel/p2p_communication.py"));
 }
 
 void hold_buckets(const Place& p, Ledger& book) {
-  const Strategy& s = p.strategy;
-  if (s.data * s.context == 1) return;
-  const bool is_sharded = s.zero >= 3;
+  if (p.strategy.data * p.strategy.context == 1) return;
+  const bool is_sharded = p.shards_parameters();
   const std::int64_t count =
       is_sharded ? p.keeps.buckets_sharded : p.keeps.buckets;
   const std::int64_t elements =
       std::min(p.engine.bucket_elements, p.share.total());
-  const std::int64_t number = activation_bytes(p.setting.workload.precision);
   const Phase from = is_sharded ? Phase::forward : Phase::loss;
-  hold(book, {Term::buffers,
-              Tier::device,
-              {number * count * elements},
-              from,
-              Phase::reduce,
-              "gradient buckets",
-              p.keeps.source});
+  hold(book,
+       on_device(Term::buffers, p.number() * count * elements,
+                 {from, Phase::reduce}, "gradient buckets", p.keeps.source));
 }
 
 }  // namespace
@@ -118,20 +108,23 @@ void hold_buffers(const Place& p, Ledger& book) {
   const Bytes workspace = has_wide_workspace(p.setting.cluster.device)
                               ? kWideWorkspace
                               : kWorkspace;
-  hold(book, {Term::buffers, Tier::device, workspace, Phase::forward,
-              Phase::step, "cuBLAS workspace", kTorch});
+  hold(book, on_device(Term::buffers, workspace.value, kWholeStep,
+                       "cuBLAS workspace", kTorch));
 }
 
 void hold_overhead(const Place& p, Ledger& book) {
-  const Bytes slack = most_in_motion(book) / kSlackOver;
-  hold(book, {Term::overhead, Tier::device, slack, Phase::forward, Phase::step,
-              "allocator fragmentation", kTorch, Meter::reserved});
-  hold(book,
-       {Term::overhead, Tier::device, kContext, Phase::forward, Phase::step,
-        "CUDA context", "stas00/ml-engineering", Meter::driver});
-  hold(book, {Term::overhead, Tier::device,
-              communicator_bytes(p.setting.cluster, p.strategy), Phase::forward,
-              Phase::step, "communicators", kNccl, Meter::driver});
+  const auto outside = [&](Bytes bytes, const char* what, const char* source,
+                           Meter meter) {
+    Holding holding =
+        on_device(Term::overhead, bytes.value, kWholeStep, what, source);
+    holding.meter = meter;
+    hold(book, holding);
+  };
+  outside(most_in_motion(book) / p.keeps.slack_over, "allocator fragmentation",
+          kTorch, Meter::reserved);
+  outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
+  outside(communicator_bytes(p.setting.cluster, p.strategy), "communicators",
+          kNccl, Meter::driver);
 }
 
 }  // namespace ztplan
