@@ -21,6 +21,8 @@ struct Limits {
   std::vector<Recompute> recompute;
 };
 
+/// Fastest step; least device memory; least device time over all counts of
+/// devices up to the cluster's; fewest devices, then fastest.
 enum class Objective { time, memory, cost, gpus };
 
 struct Question {

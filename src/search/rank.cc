@@ -36,11 +36,11 @@ struct Place {
 
 class Ranker {
  public:
-  Ranker(const Question& question, const Progress& progress)
-      : q_(question),
+  Ranker(Question question, const Progress& progress)
+      : q_(std::move(question)),
         progress_(progress),
-        kinds_(layer_kinds(question.model)),
-        cache_(question, kinds_) {}
+        kinds_(layer_kinds(q_.model)),
+        cache_(q_, kinds_) {}
 
   Ranking run() {
     enumerate(q_, [this](const Strategy& strategy) { consider(strategy); });
@@ -129,7 +129,7 @@ class Ranker {
     }
   }
 
-  const Question& q_;
+  const Question q_;
   const Progress& progress_;
   LayerKinds kinds_;
   FrameCache cache_;
@@ -138,9 +138,66 @@ class Ranker {
   std::vector<Candidate> candidates_;
 };
 
+Question with_devices(const Question& question, int devices) {
+  Question part = question;
+  part.cluster = first_devices(question.cluster, devices);
+  return part;
+}
+
+void add_counts(Ranking& sum, const Ranking& part) {
+  sum.candidates += part.candidates;
+  sum.illegal += part.illegal;
+  sum.too_big += part.too_big;
+  sum.fit += part.fit;
+  sum.simulated += part.simulated;
+}
+
+double device_seconds(const Plan& plan) {
+  return plan.gpus * plan.time.total().value;
+}
+
+/// The fewest devices that hold the model, and the fastest plans on them.
+Ranking fewest_devices(const Question& question, const Progress& progress) {
+  Ranking ranking, counts;
+  for (const int devices : device_counts(question.cluster)) {
+    ranking = Ranker(with_devices(question, devices), progress).run();
+    add_counts(counts, ranking);
+    if (ranking.fit > 0) break;
+  }
+  ranking.candidates = ranking.illegal = ranking.too_big = 0;
+  ranking.fit = ranking.simulated = 0;
+  add_counts(ranking, counts);
+  return ranking;
+}
+
+/// Least device time a step, which is least cost where all devices cost alike,
+/// over all counts of devices.
+Ranking cheapest(const Question& question, const Progress& progress) {
+  Ranking ranking;
+  for (const int devices : device_counts(question.cluster)) {
+    Ranking part = Ranker(with_devices(question, devices), progress).run();
+    add_counts(ranking, part);
+    std::move(part.plans.begin(), part.plans.end(),
+              std::back_inserter(ranking.plans));
+    ranking.illegal_by_rule = std::move(part.illegal_by_rule);
+    ranking.nearest_miss = std::move(part.nearest_miss);
+  }
+  std::stable_sort(ranking.plans.begin(), ranking.plans.end(),
+                   [](const Plan& a, const Plan& b) {
+                     return device_seconds(a) < device_seconds(b);
+                   });
+  if (ranking.plans.size() > static_cast<std::size_t>(question.top))
+    ranking.plans.resize(static_cast<std::size_t>(question.top));
+  return ranking;
+}
+
 }  // namespace
 
 Ranking rank(const Question& question, const Progress& progress) {
+  if (question.objective == Objective::gpus)
+    return fewest_devices(question, progress);
+  if (question.objective == Objective::cost)
+    return cheapest(question, progress);
   return Ranker(question, progress).run();
 }
 

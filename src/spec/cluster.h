@@ -95,6 +95,15 @@ struct ClusterSpec {
 /// Devices joined by `levels[0..level]`. Requires level < levels.size().
 int devices_within(const ClusterSpec& cluster, std::size_t level);
 
+/// The first `devices` of `cluster`: whole inner levels, then as much of the
+/// next as it takes. Requires that they fill it evenly, 1 <= devices <=
+/// cluster.devices.
+ClusterSpec first_devices(const ClusterSpec& cluster, int devices);
+
+/// Counts up to all of `cluster` that fill its levels evenly, doubling inside a
+/// node and from one node on, ascending; the whole cluster last.
+std::vector<int> device_counts(const ClusterSpec& cluster);
+
 /// The most levels a cluster may have, and the most devices: well past any
 /// machine that was built.
 constexpr std::size_t kMostLevels = 8;
