@@ -203,9 +203,9 @@ TEST_CASE("what people type finds the model they mean") {
        "gpt:layers=2,hidden=128,heads=1,"
        "vocab=50257,seq=2048"},
   };
-  for (const auto& [typed, meant] : rows) {
-    INFO(typed);
-    CHECK(load_model(typed).name == meant);
+  for (const auto& row : rows) {
+    INFO(row.first);
+    CHECK(load_model(row.first).name == row.second);
   }
 }
 

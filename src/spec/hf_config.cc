@@ -75,9 +75,9 @@ int read_head_size(const HfKeys& keys, const HfFamily& family, int hidden,
   const bool divides = heads > 0 && hidden % heads == 0;
   if (!divides && (size == 0 || family.hidden_divides))
     keys.fail(family.names.heads,
-              fmt::format("{} {} must divide {} {}", heads, family.names.heads,
-                          hidden, family.names.hidden),
-              "transformers refuses this too");
+              fmt::format("{} heads must divide {} {}", heads,
+                          first_spelling(family.names.hidden), hidden),
+              family.hidden_divides ? "transformers refuses this too" : "");
   return size > 0 ? size : hidden / heads;
 }
 
@@ -156,7 +156,8 @@ void refuse_toy(const HfKeys& keys, const HfFamily& family) {
             fmt::format("the file gives no layers and no hidden size, and the "
                         "defaults of {} are no real model",
                         family.model_type),
-            fmt::format("give {} and {}", names.layers, names.hidden));
+            fmt::format("give {} and {}", first_spelling(names.layers),
+                        first_spelling(names.hidden)));
 }
 
 std::string tell_source(const HfKeys& keys, const HfFamily& family,
@@ -179,11 +180,11 @@ void check_layers(const HfReading& r, const HfFamily& family) {
 }
 
 ModelSpec read_family(const HfKeys& keys, const HfFamily& family,
-                      std::string name) {
+                      const std::string& name) {
   refuse_toy(keys, family);
   HfReading r = read_common(keys, family);
   check_layers(r, family);
-  r.model.name = std::move(name);
+  r.model.name = name;
   r.model.sequence = std::min(r.positions, kLongestSequence);
   family.adapt(r);
   read_layer_types(r);
@@ -201,13 +202,12 @@ bool is_hf_config(const JsonView& file) {
          file.has("text_config");
 }
 
-ModelSpec read_hf_config(const JsonView& file, std::string name) {
+ModelSpec read_hf_config(const JsonView& file, const std::string& name) {
   const HfKeys keys(file);
   const HfFamily* family = find_hf_family(keys.model_type());
   if (family == nullptr) refuse_type(file, keys.model_type());
   const std::string own = file.string_or("_name_or_path", "");
-  ModelSpec model =
-      read_family(keys, *family, own.empty() ? std::move(name) : own);
+  ModelSpec model = read_family(keys, *family, own.empty() ? name : own);
   try {
     validate(model);
   } catch (const Error& error) {

@@ -21,7 +21,7 @@ bool is_hf_config(const JsonView& file);
 /// end, on few tokens (e.g. Llama 3, arXiv 2407.21783, section 3.4.2). Throws
 /// `Error` for an unknown model_type, naming the known ones, for known keys of
 /// the wrong type and for what `validate` refuses.
-ModelSpec read_hf_config(const JsonView& file, std::string name);
+ModelSpec read_hf_config(const JsonView& file, const std::string& name);
 
 /// `origin` names the text in messages, and the model.
 ModelSpec parse_hf_config(std::string_view text, const std::string& origin);

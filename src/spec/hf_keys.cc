@@ -22,6 +22,10 @@ int read_size(const JsonView& value) {
 
 }  // namespace
 
+std::string_view first_spelling(std::string_view keys) {
+  return keys.substr(0, keys.find('|'));
+}
+
 HfKeys::HfKeys(const JsonView& file) : file_(file), inner_(file) {
   if (!file.is_object()) file.fail("expected an object");
   if (!file.has(kNested)) return;

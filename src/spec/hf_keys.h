@@ -11,6 +11,9 @@
 
 namespace ztplan {
 
+/// The first spelling of `keys`, to name them in messages.
+std::string_view first_spelling(std::string_view keys);
+
 /// Each `keys` is one name or several, "n_layer|num_hidden_layers": the first
 /// that is present counts, null only when all are, and text_config before the
 /// outer object. What is present must have the right type; `absent` stands for

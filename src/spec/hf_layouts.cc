@@ -30,6 +30,7 @@ void bias_everything(HfReading& r, bool biased) {
 template <class Rule>
 std::vector<bool> layers_where(const HfReading& r, Rule holds) {
   std::vector<bool> found;
+  found.reserve(static_cast<std::size_t>(r.layers));
   for (int i = 0; i < r.layers; ++i) found.push_back(holds(i));
   return found;
 }
