@@ -76,8 +76,7 @@ bool layers_divide(int layers, const Strategy& s) {
   if (!s.stage_layers.empty()) {
     return !s.ends_as_layers && stages_add_up(layers, s);
   }
-  const int counted = counted_layers(layers, s);
-  return counted >= chunks(s) && counted % chunks(s) == 0;
+  return counted_layers(layers, s) % chunks(s) == 0;
 }
 
 std::vector<int> chunk_layers(int layers, const Strategy& s) {
