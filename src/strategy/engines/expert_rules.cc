@@ -63,7 +63,7 @@ Misfit explain_expert_ranks(const Setting& g, const Strategy& s) {
       fmt::format("ep {} does not divide tp*cp*dp = {}*{}*{} = {} ranks of a "
                   "stage",
                   s.expert, s.tensor, s.context, s.data, stage_ranks(s)),
-      nearest_sizes(kExpert, most_experts(g.model), expert_ranks_broken, g, s));
+      nearest_sizes(kExpert, g.cluster.devices, expert_ranks_broken, g, s));
 }
 
 constexpr Rule kRules[] = {
