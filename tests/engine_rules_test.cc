@@ -219,6 +219,18 @@ TEST_CASE("nearest sizes are the closest that the rule allows") {
   CHECK(misfit_of(native(), world, "tp=2,dp=4").nearest == "8 devices");
 }
 
+TEST_CASE("an encoder keeps its sequence whole as well as its layers") {
+  SettingCase world = small_case();
+  encoder(world);
+  CHECK(verdict(native(), world, "cp=2") == "encoder-whole");
+}
+
+TEST_CASE("stages are given once") {
+  Strategy both = parse_strategy("pp=2,stages=6-6", 16);
+  both.ends_as_layers = true;
+  CHECK(rule_of(both)->name == std::string("stages-once"));
+}
+
 TEST_CASE("a causal ring needs two chunks a rank, another one") {
   SettingCase world = small_case();
   world.workload.sequence = 2044;
