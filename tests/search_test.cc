@@ -103,9 +103,10 @@ TEST_CASE("no step is faster than its bound") {
   for (const Question& q : questions) {
     const LayerKinds kinds = layer_kinds(q.model);
     FrameCache cache(q, kinds);
+    StepBound bounds(cache);
     for (const Legal& legal : legal_sample(q, 60, ++seed)) {
       CAPTURE(to_text(legal.strategy));
-      const Seconds bound = least_step(cache, *legal.engine, legal.strategy);
+      const Seconds bound = bounds.least_step(*legal.engine, legal.strategy);
       const Seconds step = estimate_step(setting_of(q), *legal.engine,
                                          legal.strategy, cache.machine())
                                .total();

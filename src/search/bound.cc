@@ -15,108 +15,118 @@ LayerShare layers_of(const StageShare& share) {
   return {share.dense, share.experts};
 }
 
-Seconds seconds(FrameCache& cache, const Recipe& recipe) {
+}  // namespace
+
+Seconds StepBound::seconds(const Recipe& recipe) {
   Seconds sum;
   for (const Item& item : recipe.items) {
     const auto* collective = std::get_if<Collective>(&item.work);
     const Seconds one = collective != nullptr
-                            ? cache.price(*collective)
-                            : price(item.work, cache.machine());
+                            ? cache_.price(*collective)
+                            : price(item.work, cache_.machine());
     sum += one * static_cast<double>(item.count);
   }
   return sum;
 }
 
-/// Gathers and reductions of one micro-batch of a fully sharded stage, unit by
-/// unit. Offloaded shards are fetched before each gather.
-struct LaneSeconds {
-  Seconds data, to_device, nvme;
-};
-
-void add_unit(FrameCache& cache, const StepParts& parts,
-              const LayerShare& share, double count, LaneSeconds& lanes) {
-  const Strategy& s = parts.strategy;
-  const Seconds gather = seconds(cache, gather_parameters(parts, share));
-  const Seconds reduce =
-      seconds(cache, reduce_gradients(parts, share, Boundary::inner));
-  lanes.data += (gather * 2.0 + reduce) * count;
-  const Bytes owned =
-      parameter_bytes(parts.setting.workload, owned_parameters(s, share));
-  if (s.offload.parameters != OffloadTier::none)
-    lanes.to_device +=
-        price(Transfer{Channel::host_to_device, owned}, cache.machine()) *
-        (2 * count);
-  if (s.offload.parameters == OffloadTier::nvme)
-    lanes.nvme += price(Transfer{Channel::nvme_read, owned}, cache.machine()) *
-                  (2 * count);
-}
-
-/// What one micro-batch puts on the other lanes of stage 0.
-LaneSeconds lanes_of_micro_batch(FrameCache& cache, const StepParts& parts,
-                                 const Frame& frame) {
-  LaneSeconds lanes;
-  if (parts.strategy.zero < 2) return lanes;
+/// Gathers and reductions of one micro-batch on stage 0: unit by unit when
+/// fully sharded, chunk by chunk when gradients are.
+void StepBound::add_collectives(const StepParts& parts, const Frame& frame) {
+  const int zero = parts.strategy.zero;
+  if (zero < 2) return;
+  const auto reduction = [&](const LayerShare& share) {
+    return seconds(reduce_gradients(parts, share, Boundary::inner));
+  };
   for (const ChunkShape& chunk : frame.shapes->front().chunks) {
-    if (parts.strategy.zero == 2) {
-      lanes.data += seconds(
-          cache,
-          reduce_gradients(parts, chunk_share(parts, chunk), Boundary::inner));
+    if (zero == 2) {
+      states_.data += reduction(chunk_share(parts, chunk));
       continue;
     }
-    for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind)
-      if (chunk.layers_of_kind[kind] > 0)
-        add_unit(cache, parts, parts.sizes.shares[kind],
-                 chunk.layers_of_kind[kind], lanes);
+    for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
+      const double count = chunk.layers_of_kind[kind];
+      if (count == 0) continue;
+      const LayerShare& share = parts.sizes.shares[kind];
+      states_.data +=
+          (seconds(gather_parameters(parts, share)) * 2.0 + reduction(share)) *
+          count;
+      states_.units.push_back(
+          {parameter_bytes(parts.setting.workload,
+                           owned_parameters(parts.strategy, share)),
+           count});
+    }
   }
-  return lanes;
 }
 
-Seconds finish(FrameCache& cache, const StepParts& parts,
-               const StageShare& share) {
+void StepBound::update(const StepParts& parts, const Frame& frame) {
   const Strategy& s = parts.strategy;
-  const Workload& w = parts.setting.workload;
-  const std::int64_t owned = owned_parameters(s, layers_of(share));
-  Seconds gather;
-  if (s.zero == 1 || s.zero == 2)
-    gather = seconds(cache, gather_parameters(parts, layers_of(share)));
+  if (frame_ == frame.number && zero_ == s.zero &&
+      shard_group_ == s.shard_group)
+    return;
+  frame_ = frame.number;
+  zero_ = s.zero;
+  shard_group_ = s.shard_group;
+  states_ = {};
+  for (const StageShare& share : frame.shares) {
+    Finish stage;
+    stage.owned = owned_parameters(s, layers_of(share));
+    stage.optimizer = seconds(step_optimizer(parts, stage.owned));
+    if (s.zero == 1 || s.zero == 2)
+      stage.gather = seconds(gather_parameters(parts, layers_of(share)));
+    states_.stages.push_back(stage);
+  }
+  add_collectives(parts, frame);
+  states_.norm = seconds(norm_gradients(parts, states_.stages.front().owned)) +
+                 seconds(reduce_norm(parts));
+}
+
+Seconds StepBound::finish(const StepParts& parts, const Finish& stage) const {
+  const Strategy& s = parts.strategy;
   if (s.offload.optimizer == OffloadTier::none)
-    return seconds(cache, step_optimizer(parts, owned)) + gather;
-  const std::int64_t slice = divide_up(owned, kOffloadSlices);
-  const Machine& m = cache.machine();
-  const Seconds adam = price(HostAdam{slice}, m);
+    return stage.optimizer + stage.gather;
+  const Workload& w = parts.setting.workload;
+  const Machine& m = cache_.machine();
+  constexpr auto kSlices = static_cast<double>(kOffloadSlices);
+  const std::int64_t slice = divide_up(stage.owned, kOffloadSlices);
   Seconds lane =
       price(Transfer{Channel::device_to_host, gradient_bytes(w, slice)}, m) +
-      adam * static_cast<double>(kOffloadSlices);
+      price(HostAdam{slice}, m) * kSlices;
   if (s.offload.optimizer == OffloadTier::nvme) {
     const Bytes states = state_bytes(w, slice);
     const Seconds disk = price(Transfer{Channel::nvme_read, states}, m) +
                          price(Transfer{Channel::nvme_write, states}, m);
-    lane = std::max(lane, disk * static_cast<double>(kOffloadSlices));
+    lane = std::max(lane, disk * kSlices);
   }
-  return lane +
-         (s.offload.parameters == OffloadTier::none ? gather : Seconds{});
+  return s.offload.parameters == OffloadTier::none ? lane + stage.gather : lane;
 }
 
-}  // namespace
+/// Shards of offloaded parameters that one micro-batch copies, in forward and
+/// in backward.
+Seconds StepBound::fetches(const StepParts& parts, Channel channel) const {
+  const OffloadTier tier = parts.strategy.offload.parameters;
+  const bool copied = channel == Channel::nvme_read ? tier == OffloadTier::nvme
+                                                    : tier != OffloadTier::none;
+  Seconds sum;
+  if (!copied) return sum;
+  for (const Unit& unit : states_.units)
+    sum += price(Transfer{channel, unit.owned}, cache_.machine()) *
+           (2 * unit.count);
+  return sum;
+}
 
-Seconds least_step(FrameCache& cache, const Engine& engine,
-                   const Strategy& strategy) {
-  const Frame& frame = cache.frame(engine, strategy);
-  const StepParts parts{cache.setting(), engine, strategy, cache.kinds(),
+Seconds StepBound::least_step(const Engine& engine, const Strategy& strategy) {
+  const Frame& frame = cache_.frame(engine, strategy);
+  const StepParts parts{cache_.setting(), engine, strategy, cache_.kinds(),
                         frame.cut->sizes};
-  const LaneSeconds lanes = lanes_of_micro_batch(cache, parts, frame);
+  update(parts, frame);
   const double repeats = frame.micro_batches - 1;
-  Seconds passes = frame.passes;
-  for (const Seconds lane : {lanes.data, lanes.to_device, lanes.nvme})
-    passes = std::max(passes, lane * repeats);
+  const Seconds lanes =
+      std::max({states_.data, fetches(parts, Channel::host_to_device),
+                fetches(parts, Channel::nvme_read)});
   Seconds last;
-  for (const StageShare& share : frame.shares)
-    last = std::max(last, finish(cache, parts, share));
-  const std::int64_t owned =
-      owned_parameters(strategy, layers_of(frame.shares.front()));
-  const Seconds norm = seconds(cache, norm_gradients(parts, owned)) +
-                       seconds(cache, reduce_norm(parts));
-  return (passes + norm + last) * kRounding;
+  for (const Finish& stage : states_.stages)
+    last = std::max(last, finish(parts, stage));
+  const Seconds passes = std::max(frame.passes, lanes * repeats);
+  return (passes + states_.norm + last) * kRounding;
 }
 
 }  // namespace ztplan

@@ -5,9 +5,44 @@
 
 namespace ztplan {
 
-/// At most `estimate_step(...).total()`: the passes of the longest path or the
-/// busiest other lane, then gradient norm, optimizer and parameter gather.
-Seconds least_step(FrameCache& cache, const Engine& engine,
-                   const Strategy& strategy);
+class StepBound {
+ public:
+  explicit StepBound(FrameCache& cache) : cache_(cache) {}
+
+  /// At most `estimate_step(...).total()`: the passes of the longest path or
+  /// the busiest other lane, then gradient norm, optimizer and parameter
+  /// gather. Requires a legal strategy.
+  Seconds least_step(const Engine& engine, const Strategy& strategy);
+
+ private:
+  /// The end of a step on one stage, had it no offload.
+  struct Finish {
+    std::int64_t owned = 0;  // parameters whose states this device has
+    Seconds optimizer, gather;
+  };
+  /// A share of a stage's layers that is gathered and reduced at once.
+  struct Unit {
+    Bytes owned;
+    double count = 0;
+  };
+  /// What ZeRO stage and shard group decide; offload reads it.
+  struct States {
+    std::vector<Finish> stages;
+    std::vector<Unit> units;  // of stage 0, when fully sharded
+    Seconds data;             // collectives of one micro-batch on stage 0
+    Seconds norm;
+  };
+
+  void update(const StepParts& parts, const Frame& frame);
+  void add_collectives(const StepParts& parts, const Frame& frame);
+  Seconds seconds(const Recipe& recipe);
+  Seconds finish(const StepParts& parts, const Finish& stage) const;
+  Seconds fetches(const StepParts& parts, Channel channel) const;
+
+  FrameCache& cache_;
+  States states_;
+  std::int64_t frame_ = -1;  // what `states_` were made for
+  int zero_ = 0, shard_group_ = 0;
+};
 
 }  // namespace ztplan

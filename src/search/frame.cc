@@ -186,6 +186,7 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   if (framed_engine_ == &engine && framed_ == key) return frame_;
   framed_ = key;
   framed_engine_ = &engine;
+  ++frame_.number;
   frame_.cut = &cut(engine, strategy);
   frame_.shapes = &shapes(strategy);
   frame_.micro_batches = micro_batches(strategy, setting_.workload);

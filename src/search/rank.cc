@@ -40,7 +40,8 @@ class Ranker {
       : q_(std::move(question)),
         progress_(progress),
         kinds_(layer_kinds(q_.model)),
-        cache_(q_, kinds_) {}
+        cache_(q_, kinds_),
+        bound_(cache_) {}
 
   Ranking run() {
     enumerate(q_, [this](const Strategy& strategy) { consider(strategy); });
@@ -63,7 +64,7 @@ class Ranker {
     if (const auto lack = shortage(q_, memory))
       return reject(strategy, memory, *lack);
     candidates_.push_back({strategy, engine, memory.peak(),
-                           least_step(cache_, *engine, strategy)});
+                           bound_.least_step(*engine, strategy)});
   }
 
   /// The first engine whose rules hold. The rule that the last one breaks is
@@ -133,6 +134,7 @@ class Ranker {
   const Progress& progress_;
   LayerKinds kinds_;
   FrameCache cache_;
+  StepBound bound_;
   Ranking ranking_;
   std::map<const Rule*, std::int64_t> broken_;
   std::vector<Candidate> candidates_;
