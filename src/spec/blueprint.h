@@ -3,6 +3,7 @@
 // lay_out cuts the levels to a number of devices.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "spec/cluster.h"

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -181,7 +182,8 @@ std::vector<LevelFile> read_levels(const JsonView& file) {
   if (!file.has("levels")) return levels;
   const JsonView list = file.at("levels");
   if (!list.is_array() || list.size() == 0 || list.size() > kMostLevels) {
-    list.fail("expected a list of 1 to 8 levels, innermost first");
+    list.fail("expected a list of 1 to " + std::to_string(kMostLevels) +
+              " levels, innermost first");
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     levels.push_back(read_level(list[i]));
@@ -247,7 +249,8 @@ void read_device_name(const JsonView& file, MachineFile& out) {
 void require_whole(const JsonView& file, const MachineFile& machine) {
   if (!machine.like.empty()) return;
   for (const char* key : {"device", "devices_per_node", "levels", "host"}) {
-    file.at(key);
+    if (file.has(key)) continue;
+    file.fail("key \"" + std::string(key) + "\" is missing");
   }
 }
 

@@ -2,6 +2,7 @@
 // is its name, or by an alias inside it. Case, spaces and _ do not matter.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
