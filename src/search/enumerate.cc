@@ -67,13 +67,11 @@ std::vector<Recompute> usual_recomputations(int layers_of_chunk) {
   std::vector<Recompute> all = {
       {},
       selective(true, false, false),
-      selective(false, false, true),
       selective(false, true, false),
       selective(false, true, true),
       selective(true, true, true),
   };
-  for (const int part : {4, 2})
-    if (layers_of_chunk >= part) all.push_back(full(layers_of_chunk / part));
+  if (layers_of_chunk >= 2) all.push_back(full(layers_of_chunk / 2));
   all.push_back(full(0));
   return all;
 }
@@ -86,6 +84,19 @@ std::vector<Offload> usual_offloads(const ClusterSpec& cluster, int zero) {
   all.push_back({nvme, none});
   if (zero == 3) all.push_back({nvme, nvme});
   return all;
+}
+
+/// Layers of each stage when embedding and head weigh a layer each: the ends
+/// hold one fewer where that evens out.
+std::vector<int> nearly_even(int layers, int stages) {
+  std::vector<int> split(static_cast<std::size_t>(stages));
+  const int weight = layers + 2;
+  for (int i = 0; i < stages; ++i)
+    split[static_cast<std::size_t>(i)] =
+        weight * (i + 1) / stages - weight * i / stages;
+  --split.front();
+  --split.back();
+  return split;
 }
 
 /// Loops over one dimension after another; each level fixes one field.
@@ -153,14 +164,20 @@ class Enumeration {
     }
   }
 
-  /// Stages that hold equal layers, else with the ends counted as layers.
+  /// Stages that hold equal layers; else equal ones with the ends counted as
+  /// layers; else, in one chunk each, as equal as can be.
   void chunks() {
-    s_.ends_as_layers = s_.pipeline > 1 && layers_ % s_.pipeline != 0 &&
-                        (layers_ + 2) % s_.pipeline == 0;
-    const int in_all = layers_ + (s_.ends_as_layers ? 2 : 0);
-    const int of_stage = std::max(1, in_all / s_.pipeline);
-    for (const int v :
-         choose(q_.limits.virtual_stages, divisors(of_stage, of_stage))) {
+    const bool even = layers_ % s_.pipeline == 0;
+    s_.ends_as_layers = !even && (layers_ + 2) % s_.pipeline == 0;
+    s_.stage_layers.clear();
+    if (!even && !s_.ends_as_layers)
+      s_.stage_layers = nearly_even(layers_, s_.pipeline);
+    const int of_stage = static_cast<int>(
+        divide_up(layers_ + (s_.ends_as_layers ? 2 : 0), s_.pipeline));
+    const std::vector<int> usual = s_.stage_layers.empty()
+                                       ? divisors(of_stage, of_stage)
+                                       : std::vector<int>{1};
+    for (const int v : choose(q_.limits.virtual_stages, usual)) {
       if (v > 1 && s_.pipeline == 1) continue;
       s_.virtual_stages = v;
       chunk_layers_ = std::max(1, of_stage / v);

@@ -14,7 +14,7 @@ namespace ztplan {
 /// Where the question sets no limit: tensor up to the model's heads; stages up
 /// to its layers; context as long as a rank keeps 1024 tokens; micro-batches
 /// of powers of two up to 16; chunks that divide a stage's layers; ZeRO over
-/// all ranks or inside one node; five offloads; nine recomputations.
+/// all ranks or inside one node; five offloads; seven recomputations.
 void enumerate(const Question& question,
                const std::function<void(const Strategy&)>& visit);
 

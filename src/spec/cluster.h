@@ -96,8 +96,8 @@ struct ClusterSpec {
 int devices_within(const ClusterSpec& cluster, std::size_t level);
 
 /// The first `devices` of `cluster`: whole inner levels, then as much of the
-/// next as it takes. Requires that they fill it evenly, 1 <= devices <=
-/// cluster.devices.
+/// next as it takes; unused levels stay, with a fanout of 1. Requires that they
+/// fill it evenly, 1 <= devices <= cluster.devices.
 ClusterSpec first_devices(const ClusterSpec& cluster, int devices);
 
 /// Counts up to all of `cluster` that fill its levels evenly, doubling inside a

@@ -28,8 +28,6 @@ ClusterSpec first_devices(const ClusterSpec& cluster, int devices) {
     level.fanout = std::min(left, level.fanout);
     left /= level.fanout;
   }
-  while (part.levels.size() > 1 && part.levels.back().fanout == 1)
-    part.levels.pop_back();
   return part;
 }
 
