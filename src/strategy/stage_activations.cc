@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 
 #include "strategy/recomputed.h"
 #include "strategy/stage_holdings.h"
@@ -16,7 +17,9 @@ bool recomputes_layers(const Strategy& s) {
 struct ChunkActivations {
   std::int64_t saved = 0;        // of layers that keep everything
   std::int64_t checkpoints = 0;  // of layers that keep their input
-  std::int64_t working = 0;      // above both
+  std::int64_t embedding = 0;    // token ids and dropout
+  std::int64_t working = 0;      // above all
+  std::int64_t kept() const { return saved + checkpoints + embedding; }
 };
 
 /// Takes checkpointed layers from the kinds that save least, so that the
@@ -75,38 +78,92 @@ ChunkActivations chunk_activations(const StageSizes& sizes,
     sum.checkpoints += checkpointed * one.checkpoint.value;
     sum.saved += (chunk.layers_of_kind[kind] - checkpointed) * one.saved.value;
   }
+  if (chunk.has_embedding) sum.embedding = sizes.ends.embedding.value;
   sum.working = working_bytes(sizes, chunk, split, sum.saved);
   return sum;
 }
 
-/// Micro-batches of chunk `chunk` among the first `in_flight` forwards: the
-/// schedule takes `pipeline` of them through each chunk in turn.
+/// How many micro-batches of each chunk of an interleaved stage are held, once
+/// `in_flight` forwards have run and forwards and backwards take turns.
+/// Forwards take `pipeline` micro-batches through chunk 0, then through chunk
+/// 1, ...; backwards likewise from the last chunk down.
 /// Source: Megatron-LM, core/pipeline_parallel/schedules.py.
-std::int64_t chunk_copies(const Place& p, std::int64_t in_flight,
-                          std::int64_t chunk) {
-  const std::int64_t v = p.strategy.virtual_stages;
-  if (in_flight >= p.micro_batches * v) return p.micro_batches;
-  const std::int64_t group = p.strategy.pipeline;
-  const std::int64_t rest = in_flight % (group * v);
-  const std::int64_t copies =
-      in_flight / (group * v) * group +
-      std::clamp<std::int64_t>(rest - chunk * group, 0, group);
-  return std::min(copies, p.micro_batches);
+class ChunkTurns {
+ public:
+  ChunkTurns(const Place& p, std::int64_t in_flight)
+      : group_(p.strategy.pipeline),
+        chunks_(p.strategy.virtual_stages),
+        in_flight_(in_flight),
+        turns_(std::min(round(), p.micro_batches * chunks_ - in_flight)) {}
+
+  std::int64_t group() const { return group_; }
+  std::int64_t in_flight() const { return in_flight_; }
+  /// Turns until the pattern repeats or the forwards are over.
+  std::int64_t turns() const { return turns_; }
+
+  std::int64_t held(std::int64_t chunk, std::int64_t turn) const {
+    return passes(chunk, in_flight_ + turn) - passes(chunks_ - 1 - chunk, turn);
+  }
+
+ private:
+  std::int64_t round() const { return group_ * chunks_; }
+
+  /// Of the first `count` passes, those of the chunk that is `order`-th.
+  std::int64_t passes(std::int64_t order, std::int64_t count) const {
+    const std::int64_t rest = count % round() - order * group_;
+    return count / round() * group_ + std::clamp<std::int64_t>(rest, 0, group_);
+  }
+
+  std::int64_t group_, chunks_, in_flight_, turns_;
+};
+
+using Chunks = boost::container::small_vector<ChunkActivations, 16>;
+
+Chunks chunks_of(const Place& p) {
+  Chunks chunks;
+  for (const ChunkShape& chunk : p.shape.chunks)
+    chunks.push_back(chunk_activations(p.sizes, chunk, p.strategy));
+  return chunks;
 }
 
-/// Of all chunks and the micro-batches in them; the backward of one at a time.
-ChunkActivations stage_activations(const Place& p, std::int64_t in_flight) {
+ChunkActivations held_at(const Chunks& chunks, const ChunkTurns& turns,
+                         std::int64_t turn) {
   ChunkActivations sum;
-  for (std::size_t i = 0; i < p.shape.chunks.size(); ++i) {
-    const ChunkActivations chunk =
-        chunk_activations(p.sizes, p.shape.chunks[i], p.strategy);
-    const std::int64_t copies =
-        chunk_copies(p, in_flight, static_cast<std::int64_t>(i));
-    sum.saved += copies * chunk.saved;
-    sum.checkpoints += copies * chunk.checkpoints;
-    sum.working = std::max(sum.working, chunk.working);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const std::int64_t copies = turns.held(static_cast<std::int64_t>(i), turn);
+    sum.saved += copies * chunks[i].saved;
+    sum.checkpoints += copies * chunks[i].checkpoints;
+    sum.embedding += copies * chunks[i].embedding;
+    sum.working = std::max(sum.working, chunks[i].working);
   }
   return sum;
+}
+
+bool are_equal(const Chunks& chunks) {
+  return std::ranges::all_of(chunks, [&](const ChunkActivations& chunk) {
+    return chunk.kept() == chunks.front().kept();
+  });
+}
+
+/// At the fullest turn: what is held grows and shrinks evenly between turns at
+/// which a chunk's forwards or backwards begin or end.
+ChunkActivations stage_activations(const Place& p, std::int64_t in_flight) {
+  const Chunks chunks = chunks_of(p);
+  const ChunkTurns turns(p, in_flight);
+  ChunkActivations fullest = held_at(chunks, turns, 0);
+  if (are_equal(chunks)) return fullest;
+  const auto consider = [&](std::int64_t turn) {
+    const ChunkActivations held = held_at(chunks, turns, turn);
+    if (held.kept() > fullest.kept()) fullest = held;
+  };
+  const std::int64_t group = turns.group();
+  for (std::int64_t turn = group; turn < turns.turns(); turn += group)
+    consider(turn);
+  for (std::int64_t turn = group - in_flight % group; turn < turns.turns();
+       turn += group)
+    consider(turn);
+  consider(turns.turns());
+  return fullest;
 }
 
 /// Micro-batches whose loss has run and whose backward has not: one, but under
@@ -120,9 +177,7 @@ std::int64_t losses_waiting(const Place& p) {
 ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
                        const Strategy& strategy) {
   const ChunkActivations one = chunk_activations(sizes, chunk, strategy);
-  Bytes saved{one.saved + one.checkpoints};
-  if (chunk.has_embedding) saved += sizes.ends.embedding;
-  return {saved, {one.working}};
+  return {{one.kept()}, {one.working}};
 }
 
 void hold_activations(const Place& p, Ledger& book) {
@@ -138,11 +193,8 @@ void hold_activations(const Place& p, Ledger& book) {
                          : "gradients inside one layer";
   hold(book, on_device(Term::activations, bytes.working,
                        {Phase::backward, Phase::backward}, what, kKorthikanti));
-  if (!p.shape.has_embedding()) return;
-  const std::int64_t copies = chunk_copies(p, in_flight, 0);
-  hold(book,
-       on_device(Term::activations, copies * p.sizes.ends.embedding.value,
-                 kPasses, "token ids and embedding dropout", kKorthikanti));
+  hold(book, on_device(Term::activations, bytes.embedding, kPasses,
+                       "token ids and embedding dropout", kKorthikanti));
 }
 
 void hold_loss(const Place& p, Ledger& book) {
@@ -150,8 +202,10 @@ void hold_loss(const Place& p, Ledger& book) {
   const std::int64_t waiting = losses_waiting(p);
   const EndActivations& ends = p.sizes.ends;
   hold(book,
-       on_device(Term::activations, waiting * ends.head.value,
+       on_device(Term::activations, ends.head.value,
                  {Phase::forward, Phase::loss}, "final norm", kKorthikanti));
+  hold(book, on_device(Term::activations, (waiting - 1) * ends.head.value,
+                       kPasses, "final norms that wait", kKorthikanti));
   hold(book, on_device(Term::logits, (waiting - 1) * ends.loss_saved.value,
                        kPasses, "losses that wait",
                        "torch, distributed/pipelining/schedules.py (GPipe)"));
