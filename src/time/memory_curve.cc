@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "strategy/engine_memory.h"
+
 namespace ztplan {
 namespace {
 
@@ -18,8 +20,8 @@ std::array<Bytes, kPhases> standing_bytes(const Ledger& book) {
 class Curve {
  public:
   Curve(const StageSizes& sizes, const StageShape& shape,
-        const Strategy& strategy, const Ledger& book)
-      : ends_(sizes.ends), standing_(standing_bytes(book)) {
+        const Strategy& strategy, const EngineMemory& keeps, const Ledger& book)
+      : ends_(sizes.ends), keeps_(keeps), standing_(standing_bytes(book)) {
     for (const ChunkShape& chunk : shape.chunks) {
       chunks_.push_back(chunk_bytes(sizes, chunk, strategy));
       has_head_.push_back(chunk.has_head);
@@ -41,7 +43,10 @@ class Curve {
     const auto chunk = static_cast<std::size_t>(task.chunk);
     if (task.opens) {
       if (has_head_[chunk]) losses_ -= ends_.head + ends_.loss_saved;
-      add(span.start, Phase::backward, chunks_[chunk].working);
+      const bool loss_stays =
+          has_head_[chunk] && keeps_.loss_until == Phase::backward;
+      add(span.start, Phase::backward,
+          chunks_[chunk].working + (loss_stays ? ends_.logits : Bytes{}));
     }
     if (!task.closes) return;
     saved_ -= chunks_[chunk].saved;
@@ -63,6 +68,7 @@ class Curve {
   }
 
   const EndActivations& ends_;
+  const EngineMemory& keeps_;
   std::array<Bytes, kPhases> standing_;
   std::vector<ChunkBytes> chunks_;
   std::vector<bool> has_head_;
@@ -81,7 +87,7 @@ std::vector<CurvePoint> memory_curve(const Setting& setting,
   const StageSizes sizes = stage_sizes(setting, engine, kinds, strategy);
   const StageShape shape =
       stage_shapes(kinds, strategy)[static_cast<std::size_t>(stage)];
-  Curve curve(sizes, shape, strategy,
+  Curve curve(sizes, shape, strategy, engine_memory(engine.name),
               ledger(setting, engine, sizes, shape, strategy, stage));
   for (const TaskId id : graph.order()) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(id)];
