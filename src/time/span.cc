@@ -59,7 +59,7 @@ double planned_share(const Level& level, int members, const Span& span,
     case LinkKind::xgmi:
       return kXgmiShare * std::min(1.0, mesh_share(level, members));
     case LinkKind::pcie:
-      return pcie_share(members);
+      return std::min(level.achieved, pcie_share(members));
     case LinkKind::network:
       return std::min(level.achieved, calibration.network_share.value);
     case LinkKind::memory:
