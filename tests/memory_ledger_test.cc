@@ -245,16 +245,13 @@ TEST_CASE("every holding is positive, named and sourced") {
 TEST_CASE("the fullest stage is found among those that can be it") {
   for_any_world(2000, [](const World& world) {
     const LayerKinds kinds = layer_kinds(world.model);
-    const MemoryBreakdown found = peak_memory(
-        world.setting(), world.engine,
-        stage_sizes(world.setting(), world.engine, kinds, world.strategy),
-        stage_shapes(kinds, world.strategy), world.strategy);
+    const std::vector<int> candidates =
+        fullest_candidates(stage_shapes(kinds, world.strategy));
     const auto all =
         stage_memory(world.setting(), world.engine, world.strategy);
     const auto fullest = std::ranges::max_element(
         all, {}, [](const MemoryBreakdown& memory) { return memory.peak(); });
-    CHECK(found.peak() == fullest->peak());
-    CHECK(found.stage == fullest->stage);
+    CHECK(std::ranges::find(candidates, fullest->stage) != candidates.end());
   });
 }
 

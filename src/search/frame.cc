@@ -190,14 +190,12 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   frame_.cut = &cut(engine, strategy);
   frame_.shapes = &shapes(strategy);
   frame_.micro_batches = micro_batches(strategy, setting_.workload);
+  frame_.stages = fullest_candidates(*frame_.shapes);
   frame_.shares.clear();
-  const StageShape* before = nullptr;
-  for (const StageShape& shape : *frame_.shapes) {
-    if (before == nullptr || !(*before == shape))
-      frame_.shares.push_back(
-          stage_share(setting_.model, frame_.cut->sizes, shape, strategy));
-    before = &shape;
-  }
+  for (const int stage : frame_.stages)
+    frame_.shares.push_back(stage_share(
+        setting_.model, frame_.cut->sizes,
+        (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy));
   frame_.passes = passes(strategy, frame_);
   return frame_;
 }

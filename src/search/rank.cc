@@ -58,13 +58,35 @@ class Ranker {
       progress_(ranking_.candidates);
     const Engine* engine = legal_engine(strategy);
     if (engine == nullptr) return;
-    const Frame& frame = cache_.frame(*engine, strategy);
-    const MemoryBreakdown memory = peak_memory(
-        cache_.setting(), *engine, frame.cut->sizes, *frame.shapes, strategy);
+    const MemoryBreakdown memory = fullest(*engine, strategy);
     if (const auto lack = shortage(q_, memory))
       return reject(strategy, memory, *lack);
     candidates_.push_back({strategy, engine, memory.peak(),
                            bound_.least_step(*engine, strategy)});
+  }
+
+  /// Memory of the fullest stage, or of one that lacks more than the nearest
+  /// miss so far: no more needs to be known of such a strategy.
+  MemoryBreakdown fullest(const Engine& engine, const Strategy& strategy) {
+    const Frame& frame = cache_.frame(engine, strategy);
+    MemoryBreakdown most;
+    for (const int stage : frame.stages) {
+      const StageShape& shape =
+          (*frame.shapes)[static_cast<std::size_t>(stage)];
+      const MemoryBreakdown memory =
+          estimate_memory(ledger(cache_.setting(), engine, frame.cut->sizes,
+                                 shape, strategy, stage),
+                          stage);
+      if (most.peak() < memory.peak()) most = memory;
+      const auto lack = shortage(q_, most);
+      if (lack && is_farther(*lack)) break;
+    }
+    return most;
+  }
+
+  bool is_farther(const Shortage& lack) const {
+    const auto& nearest = ranking_.nearest_miss;
+    return nearest && nearest->missing <= lack.missing;
   }
 
   /// The first engine whose rules hold. The rule that the last one breaks is
@@ -83,8 +105,7 @@ class Ranker {
   void reject(const Strategy& strategy, const MemoryBreakdown& memory,
               const Shortage& lack) {
     ++ranking_.too_big;
-    const auto& nearest = ranking_.nearest_miss;
-    if (nearest && nearest->missing <= lack.missing) return;
+    if (is_farther(lack)) return;
     ranking_.nearest_miss = {strategy, memory, lack.tier, lack.missing};
   }
 

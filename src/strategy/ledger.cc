@@ -57,14 +57,25 @@ Bytes most(const std::array<Bytes, kPhases>& bytes) {
   return *std::ranges::max_element(bytes);
 }
 
-/// Whether `stage` can be fuller than the one before it.
-bool differs_from_previous(const std::vector<StageShape>& shapes,
-                           std::size_t stage) {
-  return stage == 0 || shapes[stage] != shapes[stage - 1];
-}
-
 int devices_of_node(const ClusterSpec& cluster) {
   return std::min(cluster.devices_per_node, cluster.devices);
+}
+
+using TierSums = std::array<std::array<Bytes, kPhases>, 3>;
+
+/// Bytes by tier and phase: what a phase adds and the one before it drops,
+/// summed up.
+TierSums tier_sums(const Ledger& holdings) {
+  TierSums sums{};
+  for (const Holding& holding : holdings) {
+    auto& phases = sums[static_cast<std::size_t>(holding.tier)];
+    phases[static_cast<std::size_t>(holding.from)] += holding.bytes;
+    const auto after = static_cast<std::size_t>(holding.until) + 1;
+    if (after < phases.size()) phases[after] -= holding.bytes;
+  }
+  for (auto& phases : sums)
+    for (std::size_t i = 1; i < phases.size(); ++i) phases[i] += phases[i - 1];
+  return sums;
 }
 
 }  // namespace
@@ -156,22 +167,16 @@ Bytes MemoryBreakdown::peak() const {
 }
 
 std::array<Bytes, kPhases> phase_bytes(const Ledger& holdings, Tier tier) {
-  std::array<Bytes, kPhases> sums{};
-  for (const Holding& holding : holdings) {
-    if (holding.tier != tier) continue;
-    for (int i = static_cast<int>(holding.from);
-         i <= static_cast<int>(holding.until); ++i)
-      sums[static_cast<std::size_t>(i)] += holding.bytes;
-  }
-  return sums;
+  return tier_sums(holdings)[static_cast<std::size_t>(tier)];
 }
 
 MemoryBreakdown estimate_memory(const Ledger& holdings, int stage) {
-  const auto device = phase_bytes(holdings, Tier::device);
+  const TierSums sums = tier_sums(holdings);
+  const auto& device = sums[static_cast<std::size_t>(Tier::device)];
   MemoryBreakdown memory;
   memory.stage = stage;
-  memory.host = most(phase_bytes(holdings, Tier::host));
-  memory.nvme = most(phase_bytes(holdings, Tier::nvme));
+  memory.host = most(sums[static_cast<std::size_t>(Tier::host)]);
+  memory.nvme = most(sums[static_cast<std::size_t>(Tier::nvme)]);
   memory.peak_phase =
       static_cast<Phase>(std::ranges::max_element(device) - device.begin());
   for (const Holding& holding : holdings) {
@@ -199,19 +204,12 @@ std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
   return memory;
 }
 
-MemoryBreakdown peak_memory(const Setting& setting, const Engine& engine,
-                            const StageSizes& sizes,
-                            const std::vector<StageShape>& shapes,
-                            const Strategy& strategy) {
-  MemoryBreakdown fullest;
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (!differs_from_previous(shapes, i)) continue;
-    const int stage = static_cast<int>(i);
-    const MemoryBreakdown memory = estimate_memory(
-        ledger(setting, engine, sizes, shapes[i], strategy, stage), stage);
-    if (i == 0 || memory.peak() > fullest.peak()) fullest = memory;
-  }
-  return fullest;
+std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes) {
+  std::vector<int> stages;
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    if (i == 0 || shapes[i] != shapes[i - 1])
+      stages.push_back(static_cast<int>(i));
+  return stages;
 }
 
 Bytes reserved(const MemoryBreakdown& memory) {

@@ -126,15 +126,14 @@ MemoryBreakdown estimate_memory(const Ledger& holdings, int stage);
 /// Bytes on `tier` in each phase: the curve of a step, in five points.
 std::array<Bytes, kPhases> phase_bytes(const Ledger& holdings, Tier tier);
 
-/// Of every stage; and the fullest one alone, looking only at stages that can
-/// be it: of a run of equal shapes the first, which has most in flight.
+/// Of every stage.
 std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
                                           const Engine& engine,
                                           const Strategy& strategy);
-MemoryBreakdown peak_memory(const Setting& setting, const Engine& engine,
-                            const StageSizes& sizes,
-                            const std::vector<StageShape>& shapes,
-                            const Strategy& strategy);
+
+/// The stages that can be the fullest: of a run of equal shapes the first,
+/// which has most in flight.
+std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes);
 
 /// What torch reports as reserved, and what nvidia-smi shows.
 Bytes reserved(const MemoryBreakdown& memory);

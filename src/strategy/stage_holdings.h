@@ -54,15 +54,15 @@ struct Place {
 };
 
 /// From one phase through another.
-struct Span {
+struct Lifetime {
   Phase from, until;
 };
-constexpr Span kWholeStep{Phase::forward, Phase::step};
-constexpr Span kPasses{Phase::forward, Phase::backward};
+constexpr Lifetime kWholeStep{Phase::forward, Phase::step};
+constexpr Lifetime kPasses{Phase::forward, Phase::backward};
 
-constexpr Holding on_device(Term term, std::int64_t bytes, Span span,
+constexpr Holding on_device(Term term, std::int64_t bytes, Lifetime life,
                             const char* what, const char* source) {
-  return {term, Tier::device, {bytes}, span.from, span.until, what, source};
+  return {term, Tier::device, {bytes}, life.from, life.until, what, source};
 }
 constexpr Holding on_host(Term term, std::int64_t bytes, const char* what,
                           const char* source) {
