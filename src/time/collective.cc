@@ -1,7 +1,7 @@
 #include "time/collective.h"
 
 #include <algorithm>
-#include <array>
+#include <limits>
 
 #include "base/error.h"
 #include "time/nccl_model.h"
@@ -119,15 +119,26 @@ Seconds price_send(Bytes bytes, const Span& span) {
   return kPeerStart + bytes / (span.local * kAllToAllShare);
 }
 
-/// Ranks that are threads or processes of one host: every round starts, and
-/// passes its bytes through memory.
-Seconds price_in_memory(const Collective& collective, const Level& level) {
+/// Over one level of links between hosts' processes: every round starts, and
+/// passes its bytes through it.
+Seconds price_rounds(const Collective& collective, const Level& level) {
   const int around = collective.op == CollectiveOp::all_reduce ? 2 : 1;
-  const int rounds = collective.op == CollectiveOp::send_receive
-                         ? 1
-                         : around * (collective.group.size - 1);
+  const double rounds = collective.op == CollectiveOp::send_receive
+                            ? 1
+                            : around * (collective.group.size - 1.0);
   return level.latency * rounds +
          sent_bytes(collective) / (level.bandwidth * level.achieved);
+}
+
+/// Ranks that are threads or processes of hosts without devices: the slowest
+/// level they span.
+Seconds price_on_hosts(const Collective& collective,
+                       const ClusterSpec& cluster) {
+  Seconds slowest{};
+  const std::size_t widest = level_spanned(collective.group, cluster);
+  for (std::size_t i = 0; i <= widest; ++i)
+    slowest = std::max(slowest, price_rounds(collective, cluster.levels[i]));
+  return slowest;
 }
 
 }  // namespace
@@ -135,10 +146,9 @@ Seconds price_in_memory(const Collective& collective, const Level& level) {
 CollectiveChoice choose(const Collective& collective, const Machine& machine) {
   require(collective.group.size >= 1, "a collective has a member");
   if (collective.group.size == 1) return {};
-  const Level& innermost = machine.cluster.levels.front();
-  if (innermost.kind == LinkKind::memory)
+  if (machine.cluster.levels.front().kind == LinkKind::memory)
     return {Algorithm::ring, Protocol::simple,
-            price_in_memory(collective, innermost)};
+            price_on_hosts(collective, machine.cluster)};
   const Span span = span_of(collective.group, machine);
   switch (collective.op) {
     case CollectiveOp::all_to_all:

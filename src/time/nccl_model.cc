@@ -14,6 +14,7 @@ constexpr double kMicro = 1e-6;
 constexpr double kGiga = 1e9;
 
 BytesPerSecond giga(double rate) { return {rate * kGiga}; }
+Seconds micro(double time) { return {time * kMicro}; }
 
 const nccl::Caps& caps_of(const Span& span) {
   return nccl::kCaps.at(static_cast<std::size_t>(span.generation));
@@ -45,7 +46,7 @@ BytesPerSecond ll_limit(const Span& span) {
                               : nccl::kLlAcrossNodes.at(scale_of(span)));
 }
 
-const nccl::StepLatency& local_step(const Span& span) {
+const nccl::StepLatency& local_steps(const Span& span) {
   return span.local_kind == LinkKind::pcie ? nccl::kPcieStep
                                            : nccl::kNvlinkStep;
 }
@@ -58,17 +59,17 @@ Seconds hop_of(Protocol protocol, const Span& span) {
 /// Steps of a ring of `n`: all-reduce goes round twice.
 int rounds(CollectiveOp op) { return op == CollectiveOp::all_reduce ? 2 : 1; }
 
-double ring_network_step(Protocol protocol, const Span& span) {
-  const std::size_t i = index_of(protocol);
-  return span.per_node == 1 ? nccl::kNetworkStep.tree.at(i)
-                            : nccl::kNetworkStep.ring.at(i);
+Seconds ring_network_step(Protocol protocol, const Span& span) {
+  const nccl::PerProtocol& steps =
+      span.per_node == 1 ? nccl::kNetworkStep.tree : nccl::kNetworkStep.ring;
+  return micro(steps.at(index_of(protocol)));
 }
 
-double ring_local_step(Protocol protocol, const Span& span) {
-  const double step = local_step(span).ring.at(index_of(protocol));
+Seconds ring_local_step(Protocol protocol, const Span& span) {
+  const Seconds step = micro(local_steps(span).ring.at(index_of(protocol)));
   if (span.nodes == 1) return step;
-  const double post = protocol == Protocol::simple ? 3 : 1;
-  return std::max(step, post * nccl::kNetworkPost);
+  const double posts = protocol == Protocol::simple ? nccl::kSimplePosts : 1;
+  return std::max(step, micro(nccl::kNetworkPost) * posts);
 }
 
 // Long Simple all-reduces across nodes take this much more latency.
@@ -90,12 +91,12 @@ double crossings(CollectiveOp op, const Span& span) {
   return rounds(op) * (span.nodes - 1.0);
 }
 
-double ring_latency(CollectiveOp op, Protocol protocol, const Span& span) {
+Seconds ring_latency(CollectiveOp op, Protocol protocol, const Span& span) {
   const double steps = rounds(op) * (span.ranks - 1.0);
   const double across = crossings(op, span);
-  return nccl::kRingBase.at(index_of(protocol)) +
-         (steps - across) * ring_local_step(protocol, span) +
-         across * ring_network_step(protocol, span);
+  return micro(nccl::kRingBase.at(index_of(protocol))) +
+         ring_local_step(protocol, span) * (steps - across) +
+         ring_network_step(protocol, span) * across;
 }
 
 BytesPerSecond ring_bus_rate(Protocol protocol, const Span& span) {
@@ -173,15 +174,16 @@ double tree_crossings(const Span& span) {
   return 2 * std::log2(static_cast<double>(span.nodes));
 }
 
-double tree_latency(Protocol protocol, const Span& span) {
+Seconds tree_latency(Protocol protocol, const Span& span) {
   const std::size_t i = index_of(protocol);
   const double inside = 2.0 * (span.per_node - 1);
-  return nccl::kTreeBase.at(i) + inside * local_step(span).tree.at(i) +
-         tree_crossings(span) * nccl::kNetworkStep.tree.at(i);
+  return micro(nccl::kTreeBase.at(i) + inside * local_steps(span).tree.at(i) +
+               tree_crossings(span) * nccl::kNetworkStep.tree.at(i));
 }
 
-double nvls_latency(const Span& span) {
-  return nccl::kNvlsLatency + tree_crossings(span) * nccl::kNvlsTreeNetworkStep;
+Seconds nvls_latency(const Span& span) {
+  return micro(nccl::kNvlsLatency +
+               tree_crossings(span) * nccl::kNvlsTreeNetworkStep);
 }
 
 /// Every channel pulls once from each of p devices and twice from its head, so
@@ -200,8 +202,6 @@ BytesPerSecond nvls_bus_rate(const Span& span) {
          p;
 }
 
-Seconds microseconds(double value) { return {value * kMicro}; }
-
 }  // namespace
 
 NcclPlan plan_ring(CollectiveOp op, Bytes bytes, Protocol protocol,
@@ -213,7 +213,7 @@ NcclPlan plan_ring(CollectiveOp op, Bytes bytes, Protocol protocol,
   const double longer = long_simple_factor(op, bytes, protocol, span);
   return {.algorithm = Algorithm::ring,
           .protocol = protocol,
-          .latency = microseconds(longer * ring_latency(op, protocol, span)),
+          .latency = ring_latency(op, protocol, span) * longer,
           .transport = hop_of(protocol, span) * (longer * crossings(op, span)),
           .transfer = bytes / rate};
 }
@@ -223,7 +223,7 @@ NcclPlan plan_tree(Bytes bytes, Protocol protocol, const Span& span) {
       tree_bus_rate(protocol, span) * (tree_factor(protocol, bytes) / 2);
   return {.algorithm = Algorithm::tree,
           .protocol = protocol,
-          .latency = microseconds(tree_latency(protocol, span)),
+          .latency = tree_latency(protocol, span),
           .transport = hop_of(protocol, span) * tree_crossings(span),
           .transfer = bytes / rate};
 }
@@ -233,7 +233,7 @@ NcclPlan plan_nvls(Bytes bytes, const Span& span) {
   const BytesPerSecond rate = nvls_bus_rate(span) * (n / (2 * (n - 1)));
   return {.algorithm = span.nodes == 1 ? Algorithm::nvls : Algorithm::nvls_tree,
           .protocol = Protocol::simple,
-          .latency = microseconds(nvls_latency(span)),
+          .latency = nvls_latency(span),
           .transport = hop_of(Protocol::simple, span) * tree_crossings(span),
           .transfer = bytes / rate};
 }

@@ -22,7 +22,8 @@ constexpr StepLatency kPcieStep{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}};
 constexpr StepLatency kNetworkStep{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}};
 constexpr double kNvlsLatency = 25.0;
 constexpr double kNvlsTreeNetworkStep = 20.9;
-constexpr double kNetworkPost = 1.0;  // overhead of a post, Intel; Simple: x 3
+constexpr double kNetworkPost = 1.0;  // overhead of one post, Intel CPU
+constexpr int kSimplePosts = 3;       // a step of Simple posts as often
 
 /// Bandwidth caps of one GPU generation; `per channel` ones times channels.
 struct Caps {
