@@ -16,24 +16,6 @@
 namespace ztplan {
 namespace {
 
-const char* name_of(Trust trust) {
-  switch (trust) {
-    case Trust::measured:
-      return "measured";
-    case Trust::given:
-      return "given";
-    case Trust::stored:
-      return "stored";
-    case Trust::cross:
-      return "cross";
-    case Trust::quoted:
-      return "quoted";
-    case Trust::assumed:
-      return "assumed";
-  }
-  return "?";
-}
-
 std::string rate_or_none(FlopsPerSecond rate) {
   constexpr double kTera = 1e12;
   return rate.value > 0 ? three_digits(rate.value / kTera) : "-";
@@ -64,8 +46,15 @@ std::string links_of(const ClusterSpec& node) {
 
 // JSON.
 
+void write_aliases(JsonWriter& json, const std::vector<std::string>& aliases) {
+  json.key("aliases").begin_array();
+  for (const std::string& alias : aliases) json.value(alias);
+  json.end_array();
+}
+
 void write_device(JsonWriter& json, const DeviceSpec& d) {
   json.begin_object().field("id", d.id).field("name", d.name);
+  write_aliases(json, d.aliases);
   json.field("architecture", d.architecture).field("memory_bytes", d.memory);
   json.field("memory_bytes_per_second", d.memory_bandwidth);
   json.field("fp32_flops_per_second", d.fp32);
@@ -77,7 +66,7 @@ void write_device(JsonWriter& json, const DeviceSpec& d) {
   json.field("matmul_achieved_flops_per_second", d.matmul_achieved);
   json.field("sm_count", d.sm_count).field("l2_bytes", d.l2);
   json.field("price_usd_per_hour", d.price_per_hour);
-  json.field("trust", name_of(d.trust)).field("source", d.source).end_object();
+  json.field("trust", to_text(d.trust)).field("source", d.source).end_object();
 }
 
 void write_level(JsonWriter& json, const Level& level) {
@@ -86,13 +75,14 @@ void write_level(JsonWriter& json, const Level& level) {
   json.field("achieved_share", level.achieved);
   json.field("latency_seconds", level.latency);
   json.field("in_network_reduction", level.in_network_reduction);
-  json.field("trust", name_of(level.trust));
+  json.field("trust", to_text(level.trust));
   json.field("source", level.source).end_object();
 }
 
 void write_node(JsonWriter& json, const ClusterSpec& node) {
   json.begin_object().field("id", node.name);
-  json.field("device", node.device.id);
+  write_aliases(json, node.aliases);
+  json.field("device", node.device.id).field("gpus", node.devices);
   json.field("gpus_per_node", node.devices_per_node);
   json.field("host_memory_bytes", node.host.memory);
   json.field("nvme_bytes", node.host.nvme);
@@ -106,10 +96,11 @@ void write_node(JsonWriter& json, const ClusterSpec& node) {
 
 void write_network(JsonWriter& json, const NetworkSpec& network) {
   json.begin_object().field("id", network.id).field("name", network.name);
+  write_aliases(json, network.aliases);
   json.field("bytes_per_second", network.level.bandwidth);
   json.field("achieved_share", network.level.achieved);
   json.field("latency_seconds", network.level.latency);
-  json.field("trust", name_of(network.level.trust));
+  json.field("trust", to_text(network.level.trust));
   json.field("source", network.source).end_object();
 }
 
@@ -125,8 +116,8 @@ std::string hardware_json(const Hardware& hardware) {
     write_network(json, network);
   }
   json.end_array().key("clusters").begin_array();
-  for (const ClusterSpec& node : hardware.nodes) {
-    if (network_of(node) != nullptr) json.value(node.name);
+  for (const ClusterSpec& cluster : hardware.clusters) {
+    write_node(json, cluster);
   }
   json.end_array().end_object();
   return json.take();
@@ -148,13 +139,13 @@ Table device_table(const std::vector<DeviceSpec>& devices) {
     table.rows.push_back(
         {d.id, text(d.memory), rate_or_none(d.memory_bandwidth),
          rate_or_none(d.bf16), rate_or_none(d.fp16), rate_or_none(d.fp8),
-         d.architecture, name_of(d.trust)});
+         d.architecture, std::string(to_text(d.trust))});
   }
   return table;
 }
 
-Table node_table(const std::vector<ClusterSpec>& nodes) {
-  Table table{{{"node"},
+Table node_table(const char* title, const std::vector<ClusterSpec>& nodes) {
+  Table table{{{title},
                {"device"},
                {"GPUs", Align::right},
                {"host memory", Align::right},
@@ -162,7 +153,7 @@ Table node_table(const std::vector<ClusterSpec>& nodes) {
               {}};
   for (const ClusterSpec& node : nodes) {
     table.rows.push_back({node.name, node.device.id,
-                          fmt::format("{}", node.devices_per_node),
+                          fmt::format("{}", node.devices),
                           text_or_none(node.host.memory), links_of(node)});
   }
   return table;
@@ -178,7 +169,7 @@ Table network_table(const std::vector<NetworkSpec>& networks) {
   for (const NetworkSpec& network : networks) {
     table.rows.push_back({network.id, text(network.level.bandwidth),
                           share_text(network.level.achieved), network.name,
-                          name_of(network.level.trust)});
+                          std::string(to_text(network.level.trust))});
   }
   return table;
 }
@@ -200,14 +191,16 @@ Table hardware_csv(const Hardware& hardware) {
                           fmt::format("{}", d.memory_bandwidth.value),
                           fmt::format("{}", d.bf16.value), "", d.source});
   }
-  for (const ClusterSpec& node : hardware.nodes) {
+  const auto add_machine = [&table](const char* kind, const ClusterSpec& node) {
     const Level* network = network_of(node);
     table.rows.push_back(
-        {"node", node.name, node.device.id,
+        {kind, node.name, node.device.id,
          fmt::format("{}", node.host.memory.value),
          network == nullptr ? "" : fmt::format("{}", network->bandwidth.value),
          "", fmt::format("{}", node.devices_per_node), node.source});
-  }
+  };
+  for (const auto& node : hardware.nodes) add_machine("node", node);
+  for (const auto& cluster : hardware.clusters) add_machine("cluster", cluster);
   for (const NetworkSpec& network : hardware.networks) {
     table.rows.push_back({"network", network.id, "", "",
                           fmt::format("{}", network.level.bandwidth.value), "",
@@ -237,22 +230,23 @@ Table facts(const DeviceSpec& d) {
   if (d.price_per_hour > 0) {
     add("price", fmt::format("about {} USD an hour", d.price_per_hour));
   }
-  add("trust", name_of(d.trust));
+  add("trust", std::string(to_text(d.trust)));
   add("source", d.source);
   return table;
 }
 
 Table facts(const ClusterSpec& node) {
-  Table table{{{"node"}, {node.name}}, {}};
+  Table table{{{"machine"}, {node.name}}, {}};
   const auto add = [&table](std::string name, std::string value) {
     table.rows.push_back({std::move(name), std::move(value)});
   };
-  add("device", fmt::format("{} x {}", node.devices_per_node, node.device.id));
+  add("device", fmt::format("{} x {}, {} a node", node.devices, node.device.id,
+                            node.devices_per_node));
   for (const Level& level : node.levels) {
     add("link " + level.name,
         fmt::format("{} a GPU and direction, {} of it reached ({})",
                     text(level.bandwidth), share_text(level.achieved),
-                    name_of(level.trust)));
+                    to_text(level.trust)));
   }
   add("host memory", text_or_none(node.host.memory));
   add("host link", rate_or_none(node.host.device_link));
@@ -268,9 +262,24 @@ Table facts(const NetworkSpec& network) {
   table.rows.push_back({"rate", text(network.level.bandwidth)});
   table.rows.push_back({"reached", share_text(network.level.achieved)});
   table.rows.push_back({"latency added", text(network.level.latency)});
-  table.rows.push_back({"trust", name_of(network.level.trust)});
+  table.rows.push_back({"trust", std::string(to_text(network.level.trust))});
   table.rows.push_back({"source", network.source});
   return table;
+}
+
+std::size_t count(const Hardware& hardware) {
+  return hardware.devices.size() + hardware.nodes.size() +
+         hardware.clusters.size() + hardware.networks.size();
+}
+
+// As ids are spelled: lower case, and - for a space or _.
+std::string fold(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == ' ' || c == '_') c = '-';
+  }
+  return out;
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -287,26 +296,30 @@ std::string render_hardware(const Hardware& hardware, Format format) {
   if (format == Format::json) return hardware_json(hardware);
   if (format == Format::csv) return render_csv(hardware_csv(hardware));
   return joined({render(device_table(hardware.devices), format),
-                 render(node_table(hardware.nodes), format),
+                 render(node_table("node", hardware.nodes), format),
+                 render(node_table("cluster", hardware.clusters), format),
                  render(network_table(hardware.networks), format)});
 }
 
 Hardware find_hardware(const Hardware& hardware, std::string_view name) {
   Hardware found;
   std::vector<std::string> names;
-  const auto look = [&](const auto& entries, auto& into, const auto& name_in) {
+  const auto look = [&](const auto& entries, auto& into, const auto& id_of) {
     for (const auto& entry : entries) {
-      names.push_back(name_in(entry));
-      if (names.back() == name) into.push_back(entry);
+      std::vector<std::string> all = entry.aliases;
+      all.push_back(id_of(entry));
+      if (std::ranges::find(all, fold(name)) != all.end()) {
+        into.push_back(entry);
+      }
+      names.insert(names.end(), all.begin(), all.end());
     }
   };
+  const auto name_of = [](const ClusterSpec& c) { return c.name; };
   look(hardware.devices, found.devices, [](const auto& d) { return d.id; });
-  look(hardware.nodes, found.nodes, [](const auto& n) { return n.name; });
+  look(hardware.nodes, found.nodes, name_of);
+  look(hardware.clusters, found.clusters, name_of);
   look(hardware.networks, found.networks, [](const auto& n) { return n.id; });
-  if (!found.devices.empty() || !found.nodes.empty() ||
-      !found.networks.empty()) {
-    return found;
-  }
+  if (count(found) > 0) return found;
   const std::string close = nearest_name(name, names);
   throw Error(fmt::format("there is no machine {}", quote(name)),
               close.empty() ? "ztplan hardware lists them"
@@ -322,6 +335,9 @@ std::string render_hardware_facts(const Hardware& hardware, Format format) {
   }
   for (const auto& n : hardware.nodes) {
     parts.push_back(render(facts(n), format));
+  }
+  for (const auto& c : hardware.clusters) {
+    parts.push_back(render(facts(c), format));
   }
   for (const auto& n : hardware.networks) {
     parts.push_back(render(facts(n), format));

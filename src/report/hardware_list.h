@@ -12,16 +12,17 @@ namespace ztplan {
 
 struct Hardware {
   std::vector<DeviceSpec> devices;
-  std::vector<ClusterSpec> nodes;
+  std::vector<ClusterSpec> nodes;     // one each
+  std::vector<ClusterSpec> clusters;  // whole
   std::vector<NetworkSpec> networks;
 };
 
 /// JSON: schema ztplan.hardware/1 with `devices`, `nodes`, `networks` and
-/// `clusters` (the nodes that a network joins: any number of them is one).
+/// `clusters`.
 std::string render_hardware(const Hardware& hardware, Format format);
 
-/// The entry called `name`, of whichever kind. Throws `Error` with the nearest
-/// name.
+/// The entries of this id or alias, of whichever kind. Throws `Error` with the
+/// nearest name.
 Hardware find_hardware(const Hardware& hardware, std::string_view name);
 /// Every fact of the entries with its source. JSON: the same schema.
 std::string render_hardware_facts(const Hardware& hardware, Format format);
