@@ -15,8 +15,6 @@
 namespace ztplan {
 namespace {
 
-constexpr char kDefaultCluster[] = "dgx-h100";
-
 // Tokens of a step, 4Mi: Llama 2, arXiv 2307.09288, table 1 ("Global batch
 // size of 4M tokens").
 constexpr std::int64_t kDefaultBatchTokens = 4 * 1024 * 1024;
@@ -55,6 +53,7 @@ class Asking {
     choose_numbers();
     choose_attention();
     copy_limits();
+    asked_.request = request_;
     return std::move(asked_);
   }
 
@@ -81,14 +80,13 @@ class Asking {
     Question& question = asked_.question;
     const bool named = !request_.cluster.empty();
     const bool by_gpu = !request_.machine.gpu.empty();
-    const std::string name =
-        named || by_gpu ? request_.cluster : std::string(kDefaultCluster);
-    question.cluster = load_cluster(name, request_.gpus, request_.machine);
+    question.cluster =
+        load_cluster(request_.cluster, request_.gpus, request_.machine);
     check_range("the number of GPUs", question.cluster.devices, kMostGpus);
     question.calibration = published_calibration(question.cluster.device);
-    if (!named && !by_gpu) told("--cluster", name, "the default");
-    if (!named && by_gpu) {
-      told("--cluster", question.cluster.name, "the usual node of this GPU");
+    if (!named) {
+      told("--cluster", question.cluster.name,
+           by_gpu ? "the usual node of this GPU" : "the default");
     }
     if (request_.gpus == 0 && request_.machine.nodes == 0) {
       told("--gpus", fmt::format("{}", question.cluster.devices), "one node");

@@ -44,6 +44,7 @@ struct Default {
 };
 
 struct Asked {
+  Request request;
   Question question;
   std::vector<Default> defaults;  // in the order of the options
 };
