@@ -1,0 +1,30 @@
+// "label    text": the lines of an answer, wrapped at 80 columns and indented
+// under themselves, or as a Markdown list.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/style.h"
+
+namespace ztplan {
+
+constexpr std::size_t kScreenWidth = 80;  // of a piped terminal, as manuals use
+constexpr std::size_t kLabelWidth = 10;
+
+/// A command is broken at blanks only, with a backslash to copy.
+enum class LineKind { prose, command };
+
+struct Labelled {
+  std::string label;  // may be painted
+  std::string text;
+  LineKind kind = LineKind::prose;
+};
+
+/// Prose breaks at blanks, and after commas in a word too long for a line; a
+/// word that has none stays whole.
+std::string render_text(const Labelled& line);
+std::string render_lines(const std::vector<Labelled>& lines, Format format);
+
+}  // namespace ztplan
