@@ -1,0 +1,26 @@
+// One plan as JSON: strategy, memory, time, throughput, traffic. Keys are fixed
+// by the contract; bytes are integers, times seconds.
+#pragma once
+
+#include <string_view>
+
+#include "base/json_writer.h"
+#include "search/question.h"
+
+namespace ztplan {
+
+/// Whether a plan keeps within every tier.
+bool fits(const Question& question, const Plan& plan);
+
+/// Writes a plan as the next value. `rank` is 1 for the best.
+void write_plan(JsonWriter& json, const Question& question, const Plan& plan,
+                int rank);
+
+/// The next value: {"text", "tp", ...}.
+void write_strategy(JsonWriter& json, const Strategy& strategy);
+
+/// Members "parameters_bytes" ... "overhead_bytes" of the open object, which
+/// add up to the peak; "logits_bytes" is a part of "activations_bytes".
+void write_terms(JsonWriter& json, const MemoryBreakdown& memory);
+
+}  // namespace ztplan

@@ -1,0 +1,55 @@
+#include "report/question_json.h"
+
+#include "strategy/ledger.h"
+
+namespace ztplan {
+namespace {
+
+void write_model(JsonWriter& json, const ModelSpec& model) {
+  json.key("model").begin_object().field("name", model.name);
+  json.field("parameters", parameters(model));
+  json.field("active_parameters", active_parameters(model));
+  json.field("layers", layer_count(model)).field("hidden", model.hidden);
+  json.field("vocab", model.vocab).field("source", model.source).end_object();
+}
+
+void write_cluster(JsonWriter& json, const ClusterSpec& cluster) {
+  json.key("cluster").begin_object().field("name", cluster.name);
+  json.field("gpus", cluster.devices);
+  json.field("gpus_per_node", cluster.devices_per_node);
+  json.field("memory_bytes_per_gpu", cluster.device.memory);
+  json.field("usable_bytes_per_gpu", usable_memory(cluster, 0));
+  json.field("gpu", cluster.device.id);
+  json.field("host_bytes_per_node", cluster.host.memory);
+  json.field("nvme_bytes_per_node", cluster.host.nvme).end_object();
+}
+
+void write_workload(JsonWriter& json, const Workload& workload) {
+  json.key("workload").begin_object().field("sequence", workload.sequence);
+  json.field("global_batch", workload.global_batch);
+  json.field("precision", to_text(workload.precision));
+  json.field("engine", workload.engine);
+  json.field("gradient_precision", to_text(workload.gradient));
+  json.field("attention", to_text(workload.attention)).end_object();
+}
+
+void write_defaults(JsonWriter& json, const std::vector<Default>& defaults) {
+  json.key("defaults").begin_array();
+  for (const Default& taken : defaults) {
+    json.begin_object().field("option", taken.option);
+    json.field("value", taken.value).field("reason", taken.reason);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+void write_question(JsonWriter& json, const Asked& asked) {
+  write_model(json, asked.question.model);
+  write_cluster(json, asked.question.cluster);
+  write_workload(json, asked.question.workload);
+  write_defaults(json, asked.defaults);
+}
+
+}  // namespace ztplan
