@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include "base/quantity_text.h"
+#include "report/answer.h"
+#include "report/command_text.h"
+#include "report/comparison.h"
+#include "report/labelled.h"
+#include "report/number_text.h"
+#include "report/plan_json.h"
+#include "report/plan_table.h"
+#include "report/question_json.h"
+#include "report/render.h"
+#include "report/summary.h"
+
+namespace ztplan {
+namespace {
+
+// JSON.
+
+void write_miss(JsonWriter& json, const NearMiss& miss) {
+  json.key("nearest_miss").begin_object().key("strategy");
+  write_strategy(json, miss.strategy);
+  json.field("missing_bytes", miss.missing);
+  json.field("tier", name_of(miss.tier));
+  json.field("peak_bytes", miss.memory.peak()).end_object();
+}
+
+void write_search(JsonWriter& json, const Ranking& ranking) {
+  json.key("search").begin_object().field("candidates", ranking.candidates);
+  json.field("illegal", ranking.illegal).field("too_big", ranking.too_big);
+  json.field("fit", ranking.fit).field("simulated", ranking.simulated);
+  json.key("illegal_by_rule").begin_array();
+  for (const RuleCount& rule : ranking.illegal_by_rule) {
+    json.begin_object().field("rule", rule.rule).field("count", rule.count);
+    json.end_object();
+  }
+  json.end_array();
+  if (ranking.nearest_miss) write_miss(json, *ranking.nearest_miss);
+  json.end_object();
+}
+
+std::string_view verdict_word(const PlanAnswer& answer) {
+  const Ranking& ranking = answer.ranking;
+  if (!ranking.plans.empty()) {
+    return answer.below_margin
+               ? to_text(Fit::tight)
+               : to_text(fit_of(answer.asked.question, ranking.plans.front()));
+  }
+  return ranking.too_big > 0 ? to_text(Fit::does_not_fit) : "illegal";
+}
+
+std::string plans_json(const PlanAnswer& answer, std::size_t most,
+                       const std::optional<double>& seconds) {
+  JsonWriter json(JsonWriter::Layout::indented);
+  json.begin_object().field("schema", "ztplan.plan/1");
+  write_question(json, answer.asked);
+  write_search(json, answer.ranking);
+  json.field("verdict", verdict_word(answer));
+  json.field("below_margin", answer.below_margin);
+  json.key("plans").begin_array();
+  int rank = 0;
+  for (const Plan& plan : answer.ranking.plans) {
+    if (static_cast<std::size_t>(rank) == most) break;
+    write_plan(json, answer.asked.question, plan, ++rank);
+  }
+  json.end_array();
+  if (seconds) {
+    json.key("timing").begin_object().field("seconds", *seconds).end_object();
+  }
+  json.end_object();
+  return json.take();
+}
+
+// Text.
+
+std::string search_sentence(const Ranking& ranking) {
+  std::string out = fmt::format(
+      "{} strategies: {} illegal, {} too big", grouped(ranking.candidates),
+      grouped(ranking.illegal), grouped(ranking.too_big));
+  if (ranking.nearest_miss) {
+    out += fmt::format(" (the nearest by {})",
+                       text(ranking.nearest_miss->missing));
+  }
+  return out + fmt::format(", {} fit", grouped(ranking.fit));
+}
+
+std::vector<Labelled> best_lines(const PlanAnswer& answer, const Style& style) {
+  const Question& question = answer.asked.question;
+  const Plan& best = answer.ranking.plans.front();
+  const Fit fit = answer.below_margin ? Fit::tight : fit_of(question, best);
+  std::string memory = memory_sentence(question, best);
+  if (answer.below_margin) {
+    memory += fmt::format("; none leaves the margin of {} free",
+                          share_text(answer.asked.request.margin));
+  }
+  return {{painted(style, fit), memory},
+          {"best",
+           fmt::format("{} ({})", to_text(best.strategy), best.engine->name)},
+          {"step", step_sentence(best)},
+          {"speed", speed_sentence(best)}};
+}
+
+std::vector<Labelled> miss_lines(const NearMiss& miss, const Style& style) {
+  return {
+      {paint(style, Paint::bad, to_text(Fit::does_not_fit)),
+       "no strategy fits"},
+      {"nearest", to_text(miss.strategy)},
+      {"", fmt::format("needs {} GiB a GPU; {}", gib_text(miss.memory.peak()),
+                       shortage_text({miss.tier, miss.missing}))}};
+}
+
+std::vector<Labelled> illegal_lines(const PlanAnswer& answer,
+                                    const Style& style) {
+  std::vector<Labelled> lines = {
+      {paint(style, Paint::bad, "illegal"), "no strategy is legal, as"}};
+  for (const Misfit& misfit : answer.misfits) {
+    for (const Labelled& line : misfit_lines(misfit)) lines.push_back(line);
+  }
+  return lines;
+}
+
+std::vector<Labelled> verdict_lines(const PlanAnswer& answer,
+                                    const Style& style) {
+  const Ranking& ranking = answer.ranking;
+  if (!ranking.plans.empty()) return best_lines(answer, style);
+  if (ranking.nearest_miss) return miss_lines(*ranking.nearest_miss, style);
+  return illegal_lines(answer, style);
+}
+
+std::string next_command(const PlanAnswer& answer) {
+  const int gpus = answer.asked.question.cluster.devices;
+  if (answer.ranking.plans.empty()) {
+    const bool more = answer.ranking.nearest_miss.has_value();
+    return command_text("plan", answer.asked, more ? 2 * gpus : gpus);
+  }
+  return fmt::format("{} --strategy {} --trace step.json",
+                     command_text("simulate", answer.asked, gpus),
+                     short_text(answer.ranking.plans.front().strategy));
+}
+
+std::vector<Labelled> closing_lines(const PlanAnswer& answer,
+                                    const Showing& showing) {
+  const Ranking& ranking = answer.ranking;
+  std::vector<Labelled> lines;
+  if (ranking.plans.size() > 1) {
+    lines.push_back({"why", comparison(ranking.plans[0], ranking.plans[1],
+                                       answer.asked.question.objective)});
+  }
+  lines.push_back({"searched", search_sentence(ranking)});
+  lines.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
+  lines.push_back({"next", next_command(answer), LineKind::command});
+  if (showing.seconds)
+    lines.push_back({"took", text(Seconds{*showing.seconds})});
+  return lines;
+}
+
+std::string rule_lines(const Ranking& ranking) {
+  Table table{{{"rule broken"}, {"strategies", Align::right}}, {}};
+  for (const RuleCount& rule : ranking.illegal_by_rule) {
+    table.rows.push_back({rule.rule, grouped(rule.count)});
+  }
+  return table.rows.empty() ? "" : "\n" + render_text(table);
+}
+
+std::string plans_text(const PlanAnswer& answer, const Showing& showing) {
+  const Ranking& ranking = answer.ranking;
+  std::string out =
+      title(answer.asked) + "\n\n" +
+      render_lines(verdict_lines(answer, showing.style), showing.format) + "\n";
+  if (!ranking.plans.empty()) {
+    out += render(plan_table(ranking.plans), showing.format) + "\n";
+  }
+  out += render_lines(closing_lines(answer, showing), showing.format);
+  if (showing.style.verbose) out += rule_lines(ranking);
+  return out;
+}
+
+}  // namespace
+
+std::string render_plans(const PlanAnswer& answer, const Showing& showing) {
+  const std::vector<Plan>& plans = answer.ranking.plans;
+  if (showing.format == Format::json) {
+    return plans_json(answer, plans.size(), showing.seconds);
+  }
+  if (showing.format == Format::csv) {
+    return render_csv(plan_csv(answer.asked.question, plans));
+  }
+  return plans_text(answer, showing);
+}
+
+std::string plan_file(const PlanAnswer& answer) {
+  return plans_json(answer, 1, std::nullopt);
+}
+
+}  // namespace ztplan
