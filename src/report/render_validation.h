@@ -1,0 +1,16 @@
+// Errors of predicted runs: by source and over all, or run by run.
+#pragma once
+
+#include <string>
+
+#include "report/answer.h"
+#include "search/validation.h"
+
+namespace ztplan {
+
+/// JSON: schema ztplan.validate/1. CSV: a row a run. Table: a row a source,
+/// why runs were skipped, and with verbose the runs that are furthest off.
+std::string render_validation(const Validation& validation,
+                              const Showing& showing);
+
+}  // namespace ztplan
