@@ -1,0 +1,185 @@
+#include "interop/run_strategy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "interop/run_cells.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kMostDevices = 1'000'000;
+constexpr int kMostSequence = 4 * 1024 * 1024;
+constexpr int kMostBatch = 10'000'000;
+
+int size_cell(const CsvRow& row, std::string_view column) {
+  return std::max(1, whole_cell(row, column, kMostDevices).value_or(1));
+}
+
+bool says(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
+
+Offload offload_of(const CsvRow& row) {
+  const std::string text = folded(row.get("offload"));
+  if (text.empty() || text == "none") return {};
+  if (says(text, "activations") || says(text, "gradients") ||
+      says(text, "quants")) {
+    throw Skip("activations or gradients are offloaded");
+  }
+  if (says(text, "%") && !says(text, "100%")) {
+    throw Skip("a part of the optimizer is offloaded");
+  }
+  Offload offload;
+  if (says(text, "optimizer-cpu")) offload.optimizer = OffloadTier::cpu;
+  if (says(text, "params-cpu")) offload.parameters = OffloadTier::cpu;
+  return offload;
+}
+
+// What a name of a recomputed module means; empty when it cannot be said.
+bool add_module(std::string_view module, Recompute& recompute) {
+  constexpr std::array<std::string_view, 3> kAttention = {"core_attn", "att",
+                                                          "attention"};
+  constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "norm"};
+  constexpr std::array<std::string_view, 2> kActivation = {"moe_act", "swiglu"};
+  const auto among = [&](const auto& names) {
+    return std::ranges::find(names, module) != names.end();
+  };
+  if (among(kAttention)) recompute.attention = true;
+  if (among(kNorms)) recompute.norms = true;
+  if (among(kActivation)) recompute.activation = true;
+  return among(kAttention) || among(kNorms) || among(kActivation);
+}
+
+Recompute selective_of(std::string_view modules) {
+  Recompute recompute{.mode = Recompute::Mode::selective};
+  while (!modules.empty()) {
+    const std::size_t end = std::min(modules.find(','), modules.size());
+    if (!add_module(modules.substr(0, end), recompute)) {
+      throw Skip("what is recomputed cannot be said yet");
+    }
+    modules.remove_prefix(std::min(end + 1, modules.size()));
+  }
+  return recompute;
+}
+
+Recompute recompute_of(const CsvRow& row, int stage_layers) {
+  const std::string text = folded(row.get("recompute"));
+  if (text.empty() || text == "none") return {};
+  if (text == "full") return {.mode = Recompute::Mode::full};
+  if (text == "selective") return selective_of("core_attn");
+  // torchtitan's "op" mode keeps products and attention, and computes what is
+  // cheap again: distributed/activation_checkpoint.py.
+  if (text == "selective:op-level") return selective_of("norm,swiglu");
+  if (text == "selective:every-2nd-layer") {
+    return {.mode = Recompute::Mode::full,
+            .layers = std::max(1, stage_layers / 2)};
+  }
+  constexpr std::string_view kSelective = "selective:";
+  if (!text.starts_with(kSelective)) {
+    throw Skip("what is recomputed cannot be said yet");
+  }
+  return selective_of(std::string_view(text).substr(kSelective.size()));
+}
+
+int zero_of(const CsvRow& row) {
+  constexpr int kHighest = 3;
+  if (const auto zero = whole_cell(row, "zero_stage", kHighest)) return *zero;
+  return folded(row.get("fsdp")).empty() ? 0 : kHighest;
+}
+
+// "FSDP2 64": the ranks that share states, when they are not all.
+int shard_of(const CsvRow& row, const Strategy& s) {
+  const std::string flavour = folded(row.get("fsdp"));
+  int group = 0;
+  if (flavour == "hsdp") {
+    group = whole_cell(row, "gpus_per_node", kMostDevices).value_or(0);
+  }
+  const std::size_t blank = flavour.find(' ');
+  for (std::size_t i = blank; i < flavour.size(); ++i) {
+    if (flavour[i] < '0' || flavour[i] > '9') continue;
+    group = std::min(group * 10 + (flavour[i] - '0'), kMostDevices);
+  }
+  return group < s.data * s.context ? group : 0;
+}
+
+int data_left(const CsvRow& row, const Strategy& s) {
+  const auto gpus = whole_cell(row, "gpus", kMostDevices);
+  if (!gpus || *gpus == 0) throw Skip("the number of GPUs is not stated");
+  const std::int64_t unit = std::int64_t{s.tensor} * s.pipeline * s.context;
+  if (*gpus % unit != 0) throw Skip("tp*pp*cp does not divide the GPUs");
+  const int data = static_cast<int>(*gpus / unit);
+  const auto stated = whole_cell(row, "dp", kMostDevices);
+  if (stated && *stated != 0 && *stated != data) {
+    throw Skip("tp*pp*dp*cp is not the number of GPUs");
+  }
+  return data;
+}
+
+void set_schedule(Strategy& s) {
+  s.schedule =
+      s.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
+}
+
+Precision precision_of(const CsvRow& row) {
+  const std::string text = folded(row.get("precision"));
+  if (text.empty()) return Precision::bf16;
+  if (says(text, "nf4") || says(text, "int4") || says(text, "int8")) {
+    throw Skip("its weights are quantized");
+  }
+  if (says(text, "fp4")) throw Skip("4-bit products cannot be said yet");
+  if (says(text, "fp8")) return Precision::fp8;
+  if (text == "bf16") return Precision::bf16;
+  if (text == "fp16") return Precision::fp16;
+  if (text == "fp32") return Precision::fp32;
+  throw Skip("its precision is not known");
+}
+
+AttentionKernel attention_of(const CsvRow& row, AttentionKernel missing) {
+  const std::string text = folded(row.get("attention"));
+  if (text.empty()) return missing;
+  const bool eager = text == "eager" || text == "unfused";
+  return eager ? AttentionKernel::eager : AttentionKernel::flash;
+}
+
+}  // namespace
+
+Strategy strategy_of_run(const CsvRow& row, int layers) {
+  Strategy s;
+  s.tensor = size_cell(row, "tp");
+  s.pipeline = size_cell(row, "pp");
+  s.virtual_stages = s.pipeline > 1 ? size_cell(row, "vpp") : 1;
+  s.context = size_cell(row, "cp");
+  s.expert = size_cell(row, "ep");
+  s.data = data_left(row, s);
+  s.sequence_parallel =
+      s.tensor > 1 && whole_cell(row, "sp", 1).value_or(1) == 1;
+  s.zero = zero_of(row);
+  s.offload = offload_of(row);
+  s.recompute = recompute_of(row, layers / s.pipeline);
+  s.micro_batch = size_cell(row, "micro_batch");
+  s.shard_group = s.zero > 0 ? shard_of(row, s) : 0;
+  set_schedule(s);
+  return s;
+}
+
+Workload workload_of_run(const CsvRow& row, const Strategy& strategy,
+                         int sequence, AttentionKernel attention) {
+  Workload workload;
+  workload.sequence = whole_cell(row, "seq", kMostSequence).value_or(sequence);
+  if (workload.sequence == 0) throw Skip("the sequence is not stated");
+  const std::int64_t least = std::int64_t{strategy.data} * strategy.micro_batch;
+  if (least > kMostBatch) throw Skip("the batch is absurd");
+  workload.global_batch = whole_cell(row, "global_batch", kMostBatch)
+                              .value_or(static_cast<int>(least));
+  if (workload.global_batch == 0) throw Skip("the batch is not stated");
+  workload.precision = precision_of(row);
+  workload.attention = attention_of(row, attention);
+  return workload;
+}
+
+}  // namespace ztplan

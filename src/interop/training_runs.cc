@@ -1,0 +1,258 @@
+#include "interop/training_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/error.h"
+#include "interop/run_cells.h"
+#include "interop/run_model.h"
+#include "interop/run_strategy.h"
+#include "search/evaluate.h"
+#include "spec/catalog.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kMostDevices = 1'000'000;
+
+// What a source does not repeat in every row.
+struct SourceFacts {
+  std::string_view source;
+  std::string_view engine;  // whose layout it is
+  AttentionKernel attention = AttentionKernel::flash;
+  std::string_view network = "";  // of its nodes, when not the usual one
+};
+// Sources before FlashAttention (May 2022) computed scores. Jean Zay joins its
+// nodes with four Omni-Path links of 100 Gb/s (bigscience-workshop/bigscience,
+// README.md); fms-fsdp states 400 Gb/s a node (README.md).
+constexpr std::array kSources = {
+    SourceFacts{"bigscience-176b", "megatron", AttentionKernel::eager,
+                "4x100Gbps"},
+    SourceFacts{"bigscience-v100", "megatron", AttentionKernel::eager,
+                "4x100Gbps"},
+    SourceFacts{"paper-megatron-2021", "megatron", AttentionKernel::eager},
+    SourceFacts{"paper-seqparallel-2022", "megatron", AttentionKernel::eager},
+    SourceFacts{"paper-mtnlg-2022", "megatron", AttentionKernel::eager},
+    SourceFacts{"dlperf", "megatron", AttentionKernel::eager},
+    SourceFacts{"deepspeed", "native", AttentionKernel::eager},
+    SourceFacts{"paper-megascale-2024", "megatron"},
+    SourceFacts{"megatron-bridge", "megatron"},
+    SourceFacts{"megatron-bridge-cards", "megatron"},
+    SourceFacts{"megatron-bridge-skills", "megatron"},
+    SourceFacts{"megatron-golden", "megatron"},
+    SourceFacts{"nemo-h100-fp8", "megatron"},
+    SourceFacts{"google-gpu-recipes", "megatron"},
+    SourceFacts{"primus-pipeline", "megatron"},
+};
+
+SourceFacts facts_of(std::string_view source) {
+  const auto found = std::ranges::find(kSources, source, &SourceFacts::source);
+  return found == kSources.end() ? SourceFacts{source, "native"} : *found;
+}
+
+struct GpuName {
+  std::string_view cell, id;
+};
+// "A100-80GB" is taken as the SXM part, which the sources' clusters have;
+// torchtitan's H100 of 96 GB and 500 W has its own entry.
+constexpr std::array kGpus = {
+    GpuName{"a100-sxm-80gb", "a100-sxm4-80gb"},
+    GpuName{"a100-80gb", "a100-sxm4-80gb"},
+    GpuName{"a100-sxm-40gb", "a100-sxm4-40gb"},
+    GpuName{"a800-sxm-80gb", "a800-sxm4-80gb"},
+    GpuName{"h100-sxm-96gb-hbm2e", "h100-sxm-96gb"},
+    GpuName{"b200", "b200-sxm-180gb"},
+    GpuName{"b300", "b300-sxm-270gb"},
+    GpuName{"l40s", "l40s-48gb"},
+    GpuName{"rtx-4090", "rtx-4090-24gb"},
+    GpuName{"rtx-5060ti", "rtx-5060ti-16gb"},
+    GpuName{"rtx-a6000", "rtx-a6000-48gb"},
+    GpuName{"rtx-pro-6000-blackwell", "rtx-pro-6000-96gb"},
+};
+
+std::string gpu_id(std::string_view cell) {
+  const std::string name = folded(cell);
+  const auto found = std::ranges::find(kGpus, name, &GpuName::cell);
+  return found == kGpus.end() ? name : std::string(found->id);
+}
+
+std::string first_line(const char* text) {
+  const std::string line(text);
+  return line.substr(0, line.find('\n'));
+}
+
+ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
+                       int devices) {
+  const std::string cell(row.get("gpu"));
+  if (cell.empty() || cell.find("unnamed") != std::string::npos) {
+    throw Skip("the GPU is not named");
+  }
+  ClusterOverrides overrides;
+  overrides.gpu = gpu_id(cell);
+  overrides.network = std::string(facts.network);
+  const int per_node =
+      whole_cell(row, "gpus_per_node", kMostDevices).value_or(0);
+  if (devices > per_node) overrides.gpus_per_node = per_node;
+  try {
+    return load_cluster("", devices, overrides);
+  } catch (const Error& error) {
+    throw Skip(fmt::format("its machine: {}", first_line(error.what())));
+  }
+}
+
+std::vector<const Engine*> engines_of(const SourceFacts& facts) {
+  std::vector<const Engine*> all(engines().begin(), engines().end());
+  std::ranges::stable_partition(
+      all, [&](const Engine* engine) { return engine->name == facts.engine; });
+  return all;
+}
+
+std::optional<Seconds> measured_step(const CsvRow& row,
+                                     const Workload& workload, int devices) {
+  if (const auto step = number_cell(row, "measured_step_s")) {
+    return Seconds{*step};
+  }
+  const auto rate = number_cell(row, "measured_tokens_per_s_per_gpu");
+  if (!rate || folded(row.get("global_batch")).empty()) return std::nullopt;
+  const double tokens =
+      static_cast<double>(workload.global_batch) * workload.sequence;
+  return Seconds{tokens / (*rate * devices)};
+}
+
+// The figures are GiB where a source says so and where torch counts; where it
+// says GB without more, GiB is likelier than 10^9.
+std::optional<Bytes> measured_peak(const CsvRow& row) {
+  const auto gib = number_cell(row, "measured_peak_mem_gb");
+  if (!gib) return std::nullopt;
+  constexpr double kMostGib = 1e6;
+  if (*gib > kMostGib) throw Skip("measured_peak_mem_gb is absurd");
+  return Bytes{static_cast<std::int64_t>(*gib * static_cast<double>(kGiB))};
+}
+
+Meter meter_of(const CsvRow& row) {
+  if (notes_say(row, "nvidia-smi") || notes_say(row, "peak device memory")) {
+    return Meter::driver;
+  }
+  if (notes_say(row, "max_memory_allocated") || notes_say(row, "peak active")) {
+    return Meter::allocated;
+  }
+  return Meter::reserved;
+}
+
+void check_kind(const CsvRow& row) {
+  const std::string remark = folded(model_remark(row.get("model")));
+  if (remark.find("lora") != std::string::npos ||
+      remark.find("adapter") != std::string::npos) {
+    throw Skip("LoRA and adapters cannot be said yet");
+  }
+  if (notes_say(row, "SUSPICIOUS") || notes_say(row, "INCONSISTENT")) {
+    throw Skip("its source's figures contradict each other");
+  }
+}
+
+void check_measured(const CsvRow& row, const TrainingRun& run) {
+  if (run.step || run.peak) return;
+  throw Skip(notes_say(row, "OOM") ? "it ran out of memory"
+                                   : "nothing comparable was measured");
+}
+
+Bytes shown_by(Meter meter, const MemoryBreakdown& memory) {
+  if (meter == Meter::allocated) return memory.allocated;
+  return meter == Meter::driver ? driver_shown(memory) : reserved(memory);
+}
+
+Bytes shown_peak(const TrainingRun& run, const Plan& plan) {
+  if (run.last_stage) return shown_by(run.meter, plan.stages.back());
+  Bytes most;
+  for (const MemoryBreakdown& stage : plan.stages) {
+    most = std::max(most, shown_by(run.meter, stage));
+  }
+  return most;
+}
+
+const Engine& engine_of(const TrainingRun& run) {
+  const Engine* engine = engine_for(run.question, run.strategy);
+  if (engine != nullptr) return *engine;
+  const Setting setting{run.question.model, run.question.cluster,
+                        run.question.workload};
+  const auto misfit =
+      why_illegal(*run.question.engines.front(), setting, run.strategy);
+  throw Skip(fmt::format("illegal: rule {}", misfit ? misfit->rule : "?"));
+}
+
+RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
+  RunResult result;
+  result.id = row.get("id");
+  if (result.id.empty()) result.id = fmt::format("line {}", row.line());
+  result.source = row.get("source");
+  try {
+    const TrainingRun run = read_run(row, known);
+    const Engine& engine = engine_of(run);
+    const Plan plan = evaluate(run.question, engine, run.strategy);
+    result.engine = engine.name;
+    result.strategy = to_text(run.strategy);
+    result.measured_step = run.step;
+    result.measured_peak = run.peak;
+    result.predicted_step = plan.time.total();
+    result.predicted_peak = shown_peak(run, plan);
+  } catch (const Skip& skip) {
+    result.skipped = skip.what();
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_columns(const CsvTable& table) {
+  std::vector<std::string_view> missing;
+  for (const std::string_view column : {"model", "gpu", "gpus"}) {
+    if (!table.has(column)) missing.push_back(column);
+  }
+  const bool measured = table.has("measured_step_s") ||
+                        table.has("measured_tokens_per_s_per_gpu") ||
+                        table.has("measured_peak_mem_gb");
+  if (!measured) missing.push_back("measured_step_s or measured_peak_mem_gb");
+  if (missing.empty()) return;
+  throw Error(
+      fmt::format("the table has no column {}", fmt::join(missing, ", ")),
+      "its columns are those of training_runs.csv");
+}
+
+TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
+  check_kind(row);
+  const SourceFacts facts = facts_of(row.get("source"));
+  TrainingRun run;
+  run.question.model = model_of_run(row, known);
+  run.strategy = strategy_of_run(row, layer_count(run.question.model));
+  const int used = devices(run.strategy);
+  run.question.cluster = cluster_of(row, facts, used);
+  run.question.calibration = published_calibration(run.question.cluster.device);
+  run.question.workload = workload_of_run(
+      row, run.strategy, run.question.model.sequence, facts.attention);
+  run.question.engines = engines_of(facts);
+  run.question.workload.engine = run.question.engines.front()->name;
+  run.step = measured_step(row, run.question.workload, used);
+  run.peak = measured_peak(row);
+  run.meter = meter_of(row);
+  run.last_stage = notes_say(row, "(last) rank");
+  check_measured(row, run);
+  return run;
+}
+
+std::vector<RunResult> predict_runs(
+    const CsvTable& table, const std::function<void(std::int64_t)>& progress) {
+  check_columns(table);
+  const std::vector<ModelSpec> known = all_models();
+  std::vector<RunResult> results;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    results.push_back(predict(table[i], known));
+    progress(static_cast<std::int64_t>(results.size()));
+  }
+  return results;
+}
+
+}  // namespace ztplan
