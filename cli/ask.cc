@@ -1,0 +1,213 @@
+#include "cli/ask.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/quantity_text.h"
+#include "base/quote.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kMostSize = 1'000'000;  // of one dimension of a strategy
+constexpr int kHighestZero = 3;
+constexpr int kMostPlans = 10'000;
+// Shared with --strict: what is called tight.
+constexpr double kStrictMargin = 0.05;
+
+[[noreturn]] void refuse(std::string_view flag, const std::string& typed,
+                         const std::string& expected) {
+  throw Error(
+      fmt::format("{} must be {}, not {}", flag, expected, quote(typed)));
+}
+
+std::vector<std::string> split(const std::string& typed) {
+  std::vector<std::string> items;
+  std::size_t start = 0;
+  while (start <= typed.size()) {
+    const std::size_t end = std::min(typed.find(',', start), typed.size());
+    items.push_back(typed.substr(start, end - start));
+    start = end + 1;
+  }
+  return items;
+}
+
+bool read_whole(std::string_view text, int& value) {
+  const auto [stop, problem] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc{} && stop == text.data() + text.size();
+}
+
+// "1..8", or one number.
+void read_range(const std::string& item, int& low, int& high, bool& valid) {
+  const std::size_t dots = item.find("..");
+  if (dots == std::string::npos) {
+    valid = read_whole(item, low);
+    high = low;
+    return;
+  }
+  valid = read_whole(std::string_view(item).substr(0, dots), low) &&
+          read_whole(std::string_view(item).substr(dots + 2), high);
+}
+
+int whole_or_zero(std::string_view flag, const std::string& typed, int most) {
+  return typed.empty() ? 0 : parse_whole(flag, typed, most);
+}
+
+std::vector<int> list_or_all(std::string_view flag, const std::string& typed) {
+  if (typed.empty()) return {};
+  return parse_list(flag, typed, 1, kMostSize);
+}
+
+template <class Parse>
+auto parse_each(const std::string& typed, const Parse& parse) {
+  std::vector<decltype(parse(std::string_view()))> values;
+  if (typed.empty()) return values;
+  for (const std::string& item : split(typed)) values.push_back(parse(item));
+  return values;
+}
+
+Limits limits_of(const Flags& flags) {
+  Limits limits;
+  limits.tensor = list_or_all("--tp", flags.tp);
+  limits.pipeline = list_or_all("--pp", flags.pp);
+  limits.virtual_stages = list_or_all("--vpp", flags.vpp);
+  limits.data = list_or_all("--dp", flags.dp);
+  limits.context = list_or_all("--cp", flags.cp);
+  limits.expert = list_or_all("--ep", flags.ep);
+  limits.micro_batch = list_or_all("--micro-batch", flags.micro_batch);
+  if (!flags.zero.empty()) {
+    limits.zero = parse_list("--zero", flags.zero, 0, kHighestZero);
+  }
+  limits.offload = parse_each(flags.offload, parse_offload);
+  limits.recompute = parse_each(flags.recompute, parse_recompute);
+  return limits;
+}
+
+ClusterOverrides machine_of(const Flags& flags) {
+  ClusterOverrides machine;
+  machine.gpu = flags.gpu;
+  machine.network = flags.network;
+  machine.intra = flags.intra;
+  machine.p2p = flags.p2p;
+  machine.host_memory = flags.host_memory;
+  machine.nvme = flags.nvme;
+  machine.gpus_per_node =
+      whole_or_zero("--gpus-per-node", flags.gpus_per_node, kMostGpus);
+  machine.nodes = whole_or_zero("--nodes", flags.nodes, kMostGpus);
+  return machine;
+}
+
+void read_workload(const Flags& flags, Request& request) {
+  request.engine = flags.engine;
+  request.sequence = whole_or_zero("--seq", flags.seq, kMostSequence);
+  request.global_batch =
+      whole_or_zero("--global-batch", flags.global_batch, kMostBatch);
+  if (!flags.tokens_per_batch.empty()) {
+    request.batch_tokens = parse_count(flags.tokens_per_batch);
+  }
+  if (!flags.precision.empty()) {
+    request.precision = parse_precision(flags.precision);
+  }
+  if (!flags.grad_dtype.empty()) {
+    request.gradient = parse_precision(flags.grad_dtype);
+  }
+  if (!flags.attention.empty()) {
+    request.attention = parse_attention(flags.attention);
+  }
+}
+
+void read_search(const Flags& flags, Request& request) {
+  request.limits = limits_of(flags);
+  if (!flags.objective.empty()) {
+    request.objective = parse_objective(flags.objective);
+  }
+  if (!flags.top.empty()) {
+    request.top = parse_whole("--top", flags.top, kMostPlans);
+  }
+  request.margin = flags.strict ? kStrictMargin : 0;
+  if (!flags.margin.empty()) {
+    request.margin = parse_share("--margin", flags.margin);
+  }
+}
+
+}  // namespace
+
+Request request_of(const Flags& flags) {
+  Request request;
+  request.model = flags.model;
+  request.cluster = flags.cluster;
+  request.machine = machine_of(flags);
+  request.gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
+  read_workload(flags, request);
+  read_search(flags, request);
+  return request;
+}
+
+Strategy strategy_of(Flags& flags) {
+  if (flags.strategy.empty()) {
+    throw Error("which strategy?",
+                "add --strategy tp=8,pp=8,sp=1,zero=1; ztplan plan finds one");
+  }
+  const int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
+  const Strategy strategy = parse_strategy(flags.strategy, gpus);
+  const int used = devices(strategy);
+  if (gpus > 0 && used != gpus) {
+    throw Error(
+        fmt::format("the strategy uses {} GPUs, --gpus says {}", used, gpus),
+        "leave dp out of it, and --gpus fixes it");
+  }
+  if (flags.nodes.empty()) flags.gpus = fmt::format("{}", used);
+  return strategy;
+}
+
+int parse_whole(std::string_view flag, const std::string& typed, int most) {
+  int value = 0;
+  if (!read_whole(typed, value) || value < 1 || value > most) {
+    refuse(flag, typed, fmt::format("a whole number from 1 to {}", most));
+  }
+  return value;
+}
+
+std::vector<int> parse_list(std::string_view flag, const std::string& typed,
+                            int least, int most) {
+  // A range longer than this is a slip, and would only be slow.
+  constexpr int kLongestRange = 4096;
+  std::vector<int> values;
+  for (const std::string& item : split(typed)) {
+    int low = 0;
+    int high = 0;
+    bool valid = false;
+    read_range(item, low, high, valid);
+    if (!valid || low < least || high > most || high < low ||
+        high - low >= kLongestRange) {
+      refuse(
+          flag, typed,
+          fmt::format("numbers from {} to {} as 1,2,4 or 1..3", least, most));
+    }
+    for (int value = low; value <= high; ++value) values.push_back(value);
+  }
+  return values;
+}
+
+double parse_share(std::string_view flag, const std::string& typed) {
+  const bool percent = typed.ends_with('%');
+  const std::string number =
+      percent ? typed.substr(0, typed.size() - 1) : typed;
+  double value = 0;
+  const auto [stop, problem] =
+      std::from_chars(number.data(), number.data() + number.size(), value);
+  constexpr double kPercent = 100;
+  if (percent) value /= kPercent;
+  const bool whole = stop == number.data() + number.size();
+  const bool in_range = std::isfinite(value) && value >= 0 && value < 1;
+  if (problem != std::errc{} || !whole || !in_range) {
+    refuse(flag, typed, "a share such as 5% or 0.05");
+  }
+  return value;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,29 @@
+// From flags as typed to a question: numbers, lists and shares are read here,
+// names by those who know them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/flags.h"
+#include "search/request.h"
+
+namespace ztplan {
+
+/// Throws `Error` naming the flag, what was typed and what is expected.
+Request request_of(const Flags& flags);
+
+/// The strategy of --strategy, on --gpus when that is given. `flags.gpus` is
+/// set to the devices it uses, so that the machine is laid out for them.
+Strategy strategy_of(Flags& flags);
+
+/// "8": a whole number from 1 to `most`.
+int parse_whole(std::string_view flag, const std::string& typed, int most);
+/// "1,2,4", "0..3": whole numbers from `least` to `most`.
+std::vector<int> parse_list(std::string_view flag, const std::string& typed,
+                            int least, int most);
+/// "5%" or "0.05": a share below 1.
+double parse_share(std::string_view flag, const std::string& typed);
+
+}  // namespace ztplan

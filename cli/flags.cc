@@ -1,0 +1,229 @@
+#include "cli/flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/quote.h"
+
+namespace ztplan {
+namespace {
+
+constexpr Flag text(const char* name, const char* value, const char* help,
+                    std::string Flags::*field) {
+  return {name, value, help, field, nullptr};
+}
+constexpr Flag on(const char* name, const char* help, bool Flags::*field) {
+  return {name, nullptr, help, nullptr, field};
+}
+
+constexpr Flag kModel[] = {
+    text("--model", "M",
+         "name, model file, config.json, or gpt:layers=..,hidden=..,heads=..",
+         &Flags::model),
+};
+
+constexpr Flag kMachine[] = {
+    text("--gpus", "N", "number of GPUs (default: one node)", &Flags::gpus),
+    text("--gpu", "NAME", "device, in a node of its usual kind", &Flags::gpu),
+    text("--cluster", "NAME", "node or cluster, or a file (default: dgx-h100)",
+         &Flags::cluster),
+    text("--gpus-per-node", "N", "override: GPUs of one node",
+         &Flags::gpus_per_node),
+    text("--nodes", "N", "override: number of nodes", &Flags::nodes),
+    text("--network", "RATE", "override: 25Gbps a node, 400Gbps/gpu, or ib-ndr",
+         &Flags::network),
+    text("--intra", "LINK", "override: inside a node, as pcie4 or a rate",
+         &Flags::intra),
+    text("--p2p", "off", "override: GPUs talk through host memory",
+         &Flags::p2p),
+    text("--host-memory", "BYTES", "override: of one node, as 1TiB",
+         &Flags::host_memory),
+    text("--nvme", "BYTES", "override: of one node, as 4TB or 4TB@6GB/s",
+         &Flags::nvme),
+};
+
+constexpr Flag kTraining[] = {
+    text("--engine", "NAME",
+         "megatron or native (default: megatron, then native)", &Flags::engine),
+    text("--seq", "N", "tokens of a sequence (default: the model's)",
+         &Flags::seq),
+    text("--global-batch", "N",
+         "sequences a step (default: the model's, or about 4M tokens)",
+         &Flags::global_batch),
+    text("--tokens-per-batch", "N", "the same in tokens, as 4M",
+         &Flags::tokens_per_batch),
+    text("--precision", "P", "bf16, fp16, fp32 or fp8 (default: bf16)",
+         &Flags::precision),
+    text("--grad-dtype", "P", "fp32 or bf16 gradients (default: fp32)",
+         &Flags::grad_dtype),
+    text("--attention", "A", "flash or eager (default: flash)",
+         &Flags::attention),
+};
+
+constexpr Flag kStrategy[] = {
+    text("--strategy", "S",
+         "as tp=8,pp=8,dp=16,sp=1,zero=1 (default of a missing key: 1, none, "
+         "0)",
+         &Flags::strategy),
+};
+
+constexpr Flag kLimits[] = {
+    text("--tp", "LIST", "tensor parallel sizes, as 1,2,4 or 1..8 (all)",
+         &Flags::tp),
+    text("--pp", "LIST", "pipeline stages (all)", &Flags::pp),
+    text("--vpp", "LIST", "virtual stages of each (all)", &Flags::vpp),
+    text("--dp", "LIST", "data parallel sizes (all)", &Flags::dp),
+    text("--cp", "LIST", "context parallel sizes (all)", &Flags::cp),
+    text("--ep", "LIST", "expert parallel sizes (all)", &Flags::ep),
+    text("--zero", "LIST", "ZeRO stages, as 0..3 (all)", &Flags::zero),
+    text("--offload", "LIST", "none, cpu, nvme, cpu+parameters, ... (all)",
+         &Flags::offload),
+    text("--recompute", "LIST", "none, selective, full, ... (all)",
+         &Flags::recompute),
+    text("--micro-batch", "LIST", "sequences of a micro-batch (all)",
+         &Flags::micro_batch),
+};
+
+constexpr Flag kSearch[] = {
+    text("--top", "K", "plans to show (default: 5)", &Flags::top),
+    text("--objective", "O", "time, memory, cost or gpus (default: time)",
+         &Flags::objective),
+};
+
+constexpr Flag kMargin[] = {
+    text("--margin", "P", "memory to keep free, as 5% (default: 0%)",
+         &Flags::margin),
+    on("--strict", "exit with 5 when less than the margin, or 5%, is free",
+       &Flags::strict),
+};
+
+constexpr Flag kFile[] = {
+    text("-o,--output", "FILE", "write the best plan as JSON", &Flags::output),
+    on("--force", "overwrite the file", &Flags::force),
+};
+
+constexpr Flag kMemory[] = {
+    on("--over-time", "show memory over the step, stage by stage",
+       &Flags::over_time),
+};
+
+constexpr Flag kTrace[] = {
+    text("--trace", "FILE", "write the timeline for ui.perfetto.dev",
+         &Flags::trace),
+    on("--force", "overwrite the file", &Flags::force),
+};
+
+constexpr Flag kTolerance[] = {
+    text("--tolerance", "P",
+         "exit with 6 when a median error is larger, as 20% (default: never)",
+         &Flags::tolerance),
+};
+
+constexpr Flag kOutput[] = {
+    text("--format", "F", "table, json, csv or md (default: table)",
+         &Flags::format),
+    on("--json", "the same as --format json", &Flags::json),
+    text("--color", "WHEN", "auto, always or never (default: auto)",
+         &Flags::color),
+    on("--timing", "add how long it took", &Flags::timing),
+    on("-q,--quiet", "no progress, no notes", &Flags::quiet),
+    on("-v,--verbose", "more detail", &Flags::verbose),
+    on("-h,--help", "this text", &Flags::help),
+};
+
+std::vector<std::string> names_of(const Flag& flag) {
+  return CLI::detail::split(flag.name, ',');
+}
+
+std::vector<std::string> all_names(std::span<const FlagGroup* const> groups) {
+  std::vector<std::string> names;
+  for (const FlagGroup* group : groups) {
+    for (const Flag& flag : group->flags) {
+      for (const std::string& name : names_of(flag)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+[[noreturn]] void refuse_unknown(const std::string& command,
+                                 std::span<const FlagGroup* const> groups,
+                                 const std::string& typed) {
+  const std::string name = typed.substr(0, typed.find('='));
+  const std::string close = nearest_name(name, all_names(groups));
+  throw Error(fmt::format("{} has no flag {}", command, quote(name)),
+              close.empty()
+                  ? fmt::format("ztplan {} --help lists them", command)
+                  : fmt::format("did you mean {}?", close));
+}
+
+void add_flag(CLI::App& app, const Flag& flag, Flags& flags) {
+  if (flag.text != nullptr) {
+    app.add_option(flag.name, flags.*flag.text)->allow_extra_args(false);
+  } else {
+    app.add_flag(flag.name, flags.*flag.on)->disable_flag_override();
+  }
+}
+
+// CLI11's own words for what went wrong, as a sentence of ours.
+[[noreturn]] void refuse(const std::string& command, const CLI::App& app,
+                         const CLI::ParseError& problem) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (std::string(problem.what()).find(name) == std::string::npos) continue;
+    if (option->count() > 1) {
+      throw Error(fmt::format("{} is given {} times", name, option->count()),
+                  "give it once");
+    }
+    if (option->get_expected_min() > 0) {
+      throw Error(fmt::format("{} needs a value", name),
+                  fmt::format("ztplan {} --help shows which", command));
+    }
+  }
+  throw Error(problem.what(), fmt::format("see ztplan {} --help", command));
+}
+
+}  // namespace
+
+const FlagGroup kModelFlags{"Model", kModel};
+const FlagGroup kMachineFlags{"Machine", kMachine};
+const FlagGroup kTrainingFlags{"Training", kTraining};
+const FlagGroup kStrategyFlags{"Strategy", kStrategy};
+const FlagGroup kLimitFlags{"Limits of the search (lists)", kLimits};
+const FlagGroup kSearchFlags{"Search", kSearch};
+const FlagGroup kMarginFlags{"Memory", kMargin};
+const FlagGroup kFileFlags{"Plan file", kFile};
+const FlagGroup kMemoryFlags{"Curve", kMemory};
+const FlagGroup kTraceFlags{"Trace", kTrace};
+const FlagGroup kToleranceFlags{"Check", kTolerance};
+const FlagGroup kOutputFlags{"Output", kOutput};
+
+Flags parse_flags(const std::string& command,
+                  std::span<const FlagGroup* const> groups,
+                  std::span<const std::string> words) {
+  Flags flags;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  for (const FlagGroup* group : groups) {
+    for (const Flag& flag : group->flags) add_flag(app, flag, flags);
+  }
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& problem) {
+    refuse(command, app, problem);
+  }
+  flags.words = app.remaining();
+  for (const std::string& word : flags.words) {
+    if (word.starts_with("-") && word != "-") {
+      refuse_unknown(command, groups, word);
+    }
+  }
+  return flags;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,81 @@
+// ztplan plan: the best strategies, ranked, and a plan file.
+#include <ostream>
+
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "report/answer.h"
+#include "search/enumerate.h"
+#include "search/rank.h"
+
+namespace ztplan {
+namespace {
+
+constexpr const FlagGroup* kGroups[] = {
+    &kModelFlags,  &kMachineFlags, &kTrainingFlags, &kLimitFlags,
+    &kSearchFlags, &kMarginFlags,  &kFileFlags,     &kOutputFlags};
+
+// Why the first candidate is illegal, as an example for all of them.
+std::vector<Misfit> first_misfits(const Question& question) {
+  const Setting setting{question.model, question.cluster, question.workload};
+  std::vector<Misfit> misfits;
+  enumerate(question, [&](const Strategy& strategy) {
+    if (!misfits.empty()) return;
+    for (const Engine* engine : question.engines) {
+      const auto misfit = why_illegal(*engine, setting, strategy);
+      if (misfit) misfits.push_back(*misfit);
+    }
+  });
+  return misfits;
+}
+
+Ranking search(const Question& question, const Console& console) {
+  ProgressLine line(console, "strategies considered");
+  return rank(question, [&](std::int64_t done) { line.show(done); });
+}
+
+Exit exit_of(const PlanAnswer& answer, const Flags& flags) {
+  if (answer.ranking.plans.empty()) {
+    return answer.ranking.too_big > 0 ? Exit::nothing_fits : Exit::illegal;
+  }
+  return answer.below_margin && flags.strict ? Exit::below_margin : Exit::yes;
+}
+
+void write_plan_file(const PlanAnswer& answer, const Flags& flags) {
+  if (flags.output.empty() || answer.ranking.plans.empty()) return;
+  write_whole(flags.output, flags.force ? Overwrite::yes : Overwrite::no,
+              [&](std::ostream& out) { out << plan_file(answer); });
+}
+
+Exit run_plan(const Flags& flags, const Console& console) {
+  if (!flags.output.empty()) {
+    check_target(flags.output, flags.force ? Overwrite::yes : Overwrite::no);
+  }
+  Asked asked = ask(request_of(flags));
+  Ranking ranking = search(asked.question, console);
+  const bool below = ranking.plans.empty() && asked.question.margin > 0;
+  if (below) {
+    asked.question.margin = 0;
+    ranking = search(asked.question, console);
+  }
+  PlanAnswer answer{asked, ranking, below && !ranking.plans.empty(), {}};
+  if (ranking.plans.empty() && ranking.too_big == 0) {
+    answer.misfits = first_misfits(asked.question);
+  }
+  write_plan_file(answer, flags);
+  print(render_plans(answer, console.showing()));
+  return exit_of(answer, flags);
+}
+
+}  // namespace
+
+const Command kPlan{"plan",
+                    "Finds the best strategies and ranks them.",
+                    "--model M --gpus N [flags]",
+                    {"ztplan plan --model 175b --gpus 1024",
+                     "ztplan plan --model llama3-8b --gpus 8 --gpu 4090",
+                     "ztplan plan --model 7b --gpus 64 --zero 1 -o plan.json"},
+                    kGroups,
+                    0,
+                    run_plan};
+
+}  // namespace ztplan
