@@ -66,7 +66,8 @@ void StepBound::update(const StepParts& parts, const Frame& frame) {
   zero_ = s.zero;
   shard_group_ = s.shard_group;
   states_ = {};
-  for (const StageShare& share : frame.shares) {
+  for (const StageBase& base : frame.stages) {
+    const StageShare& share = base.share;
     Finish stage;
     stage.owned = owned_parameters(s, layers_of(share));
     stage.optimizer = seconds(step_optimizer(parts, stage.owned));

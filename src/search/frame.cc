@@ -190,12 +190,11 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   frame_.cut = &cut(engine, strategy);
   frame_.shapes = &shapes(strategy);
   frame_.micro_batches = micro_batches(strategy, setting_.workload);
-  frame_.stages = fullest_candidates(*frame_.shapes);
-  frame_.shares.clear();
-  for (const int stage : frame_.stages)
-    frame_.shares.push_back(stage_share(
-        setting_.model, frame_.cut->sizes,
-        (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy));
+  frame_.stages.clear();
+  for (const int stage : fullest_candidates(*frame_.shapes))
+    frame_.stages.push_back(stage_base(
+        setting_, engine, frame_.cut->sizes,
+        (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy, stage));
   frame_.passes = passes(strategy, frame_);
   return frame_;
 }

@@ -36,8 +36,7 @@ struct Frame {
   std::int64_t number = 0;  // of its making; frames differ in it
   const LayerCut* cut = nullptr;
   const std::vector<StageShape>* shapes = nullptr;
-  std::vector<int> stages;         // that can be the fullest
-  std::vector<StageShare> shares;  // of those
+  std::vector<StageBase> stages;  // those that can be the fullest
   int micro_batches = 0;
   /// Least seconds from the first forward to the last backward of stage 0.
   Seconds passes;

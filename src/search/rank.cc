@@ -70,13 +70,13 @@ class Ranker {
   MemoryBreakdown fullest(const Engine& engine, const Strategy& strategy) {
     const Frame& frame = cache_.frame(engine, strategy);
     MemoryBreakdown most;
-    for (const int stage : frame.stages) {
+    for (const StageBase& base : frame.stages) {
       const StageShape& shape =
-          (*frame.shapes)[static_cast<std::size_t>(stage)];
+          (*frame.shapes)[static_cast<std::size_t>(base.stage)];
       const MemoryBreakdown memory =
           estimate_memory(ledger(cache_.setting(), engine, frame.cut->sizes,
-                                 shape, strategy, stage),
-                          stage);
+                                 shape, strategy, base),
+                          base.stage);
       if (most.peak() < memory.peak()) most = memory;
       const auto lack = shortage(q_, most);
       if (lack && is_farther(*lack)) break;

@@ -31,8 +31,7 @@ void add_ends(const ModelSpec& model, const EndShare& ends,
 
 Place place_of(const Setting& setting, const Engine& engine,
                const StageSizes& sizes, const StageShape& shape,
-               const Strategy& strategy, int stage) {
-  const StageShare share = stage_share(setting.model, sizes, shape, strategy);
+               const Strategy& strategy, int stage, const StageShare& share) {
   const EngineMemory& keeps = engine_memory(engine.name);
   return {
       .setting = setting,
@@ -145,19 +144,37 @@ std::int64_t expert_zero_group(const Strategy& s) {
   return std::max<std::int64_t>(1, all * s.shard_group / ranks);
 }
 
+StageBase stage_base(const Setting& setting, const Engine& engine,
+                     const StageSizes& sizes, const StageShape& shape,
+                     const Strategy& strategy, int stage) {
+  StageBase base{stage, stage_share(setting.model, sizes, shape, strategy), {}};
+  const Place place =
+      place_of(setting, engine, sizes, shape, strategy, stage, base.share);
+  hold_activations(place, base.passes);
+  hold_loss(place, base.passes);
+  return base;
+}
+
 Ledger ledger(const Setting& setting, const Engine& engine,
               const StageSizes& sizes, const StageShape& shape,
-              const Strategy& strategy, int stage) {
-  const Place place = place_of(setting, engine, sizes, shape, strategy, stage);
+              const Strategy& strategy, const StageBase& base) {
+  const Place place =
+      place_of(setting, engine, sizes, shape, strategy, base.stage, base.share);
   Ledger book;
   hold_states(place, book);
   hold_gathered(place, book);
   hold_offloaded(place, book);
-  hold_activations(place, book);
-  hold_loss(place, book);
+  book.insert(book.end(), base.passes.begin(), base.passes.end());
   hold_buffers(place, book);
   hold_overhead(place, book);
   return book;
+}
+
+Ledger ledger(const Setting& setting, const Engine& engine,
+              const StageSizes& sizes, const StageShape& shape,
+              const Strategy& strategy, int stage) {
+  return ledger(setting, engine, sizes, shape, strategy,
+                stage_base(setting, engine, sizes, shape, strategy, stage));
 }
 
 Bytes MemoryBreakdown::peak() const {

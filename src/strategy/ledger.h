@@ -94,7 +94,22 @@ std::int64_t padded_shard(std::int64_t parameters, std::int64_t parts);
 /// of it that `shard_group` is of data * context.
 std::int64_t expert_zero_group(const Strategy& strategy);
 
-/// Everything one device of `stage` holds. No allocation; under a microsecond.
+/// What ZeRO, its shard group and offload do not change of a stage: search
+/// makes it once for all of them.
+struct StageBase {
+  int stage = 0;
+  StageShare share;
+  Ledger passes;  // activations and loss
+};
+StageBase stage_base(const Setting& setting, const Engine& engine,
+                     const StageSizes& sizes, const StageShape& shape,
+                     const Strategy& strategy, int stage);
+
+/// Everything one device of a stage holds. No allocation; under a microsecond.
+/// `base` may come from a strategy with other ZeRO, shard group or offload.
+Ledger ledger(const Setting& setting, const Engine& engine,
+              const StageSizes& sizes, const StageShape& shape,
+              const Strategy& strategy, const StageBase& base);
 Ledger ledger(const Setting& setting, const Engine& engine,
               const StageSizes& sizes, const StageShape& shape,
               const Strategy& strategy, int stage);
