@@ -88,16 +88,15 @@ Seconds StepBound::finish(const StepParts& parts, const Finish& stage) const {
   const Machine& m = cache_.machine();
   constexpr auto kSlices = static_cast<double>(kOffloadSlices);
   const std::int64_t slice = divide_up(stage.owned, kOffloadSlices);
-  Seconds lane =
+  Seconds stepped =
       price(Transfer{Channel::device_to_host, gradient_bytes(w, slice)}, m) +
       price(HostAdam{slice}, m) * kSlices;
-  if (s.offload.optimizer == OffloadTier::nvme) {
-    const Bytes states = state_bytes(w, slice);
-    const Seconds disk = price(Transfer{Channel::nvme_read, states}, m) +
-                         price(Transfer{Channel::nvme_write, states}, m);
-    lane = std::max(lane, disk * kSlices);
-  }
-  return s.offload.parameters == OffloadTier::none ? lane + stage.gather : lane;
+  if (s.offload.parameters == OffloadTier::none) stepped += stage.gather;
+  if (s.offload.optimizer == OffloadTier::cpu) return stepped;
+  const Bytes states = state_bytes(w, slice);
+  const Seconds disk = price(Transfer{Channel::nvme_read, states}, m) +
+                       price(Transfer{Channel::nvme_write, states}, m);
+  return std::max(stepped, disk * kSlices);
 }
 
 /// Shards of offloaded parameters that one micro-batch copies, in forward and
