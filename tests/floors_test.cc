@@ -113,7 +113,7 @@ TEST_CASE("a planted arrow is found") {
     CAPTURE(row.path);
     CAPTURE(row.include);
     const std::string source =
-        "// text\n#row.include " + row.include + "\nint x;\n";
+        "// text\n#include " + row.include + "\nint x;\n";
     CHECK(broken_rules(row.path, source).empty() == row.allowed);
   }
 }

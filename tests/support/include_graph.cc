@@ -50,7 +50,7 @@ const std::vector<Room>& rooms() {
       {"calibrate/", "calibrate/", with(kernels, {"exec/", "calibrate/"})},
       {"cli/", "cli/", with(all, {"cli/"})},
       {"bench/", "bench/", with(all, {"bench/"})},
-      {"tests/", "support/", with(all, {"cli/", "support/", "exec/"})},
+      {"tests/", "support/", with(all, {"cli/", "support/", "exec/", "fuzz/"})},
       {"examples/", "examples/", all},
   };
   return rooms;
