@@ -17,7 +17,7 @@
 namespace ztplan {
 namespace {
 
-constexpr std::size_t kChunk = 64 * kKiB;
+constexpr std::size_t kChunk = 4 * kKiB;  // read past the expected end
 
 /// An open file that closes itself.
 class Descriptor {
@@ -59,6 +59,24 @@ void refuse_unless_regular(const std::string& path, const struct stat& about) {
          "check that this is the right file");
 }
 
+std::string read_to_end(int file, const std::string& path, Bytes limit,
+                        std::size_t expected) {
+  std::string content;
+  std::size_t chunk = expected;
+  for (;; chunk = kChunk) {
+    const std::size_t before = content.size();
+    content.resize(before + chunk);
+    const ssize_t got = ::read(file, content.data() + before, chunk);
+    if (got < 0 && errno != EINTR) refuse_as_system_says(path);
+    content.resize(before +
+                   static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return content;
+    if (std::cmp_greater(content.size(), limit.value)) {
+      refuse_as_too_large(path, limit);
+    }
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path, Bytes limit) {
@@ -74,19 +92,9 @@ std::string read_file(const std::string& path, Bytes limit) {
   }
   refuse_unless_regular(path, about);
   if (about.st_size > limit.value) refuse_as_too_large(path, limit);
-  std::string content;
-  for (;;) {
-    const std::size_t before = content.size();
-    content.resize(before + kChunk);
-    const ssize_t got = ::read(file.number(), content.data() + before, kChunk);
-    if (got < 0 && errno != EINTR) refuse_as_system_says(path);
-    content.resize(before +
-                   static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got == 0) return content;
-    if (std::cmp_greater(content.size(), limit.value)) {
-      refuse_as_too_large(path, limit);
-    }
-  }
+  // One byte more than it should hold finds its end with the first read.
+  return read_to_end(file.number(), path, limit,
+                     static_cast<std::size_t>(about.st_size) + 1);
 }
 
 }  // namespace ztplan
