@@ -145,20 +145,24 @@ TEST_CASE("layers that do not divide get every even cut and an uneven one") {
   CHECK(verdict(native(), world, "pp=4,stages=ends") == "legal");
 }
 
-TEST_CASE("uneven stages offered under interleaving are whole chunks") {
+TEST_CASE("uneven stages are offered chunk by chunk under interleaving") {
   SettingCase world = small_case();
-  world.model.layers[0].count = 20;
+  world.model.layers[0].count = 61;  // DeepSeek-V3
   const Misfit misfit = misfit_of(native(), world, "pp=4,vpp=2");
-  CHECK(misfit.nearest.ends_with("uneven: stages=4-6-6-4"));
-  CHECK(verdict(native(), world, "pp=4,vpp=2,stages=4-6-6-4") == "legal");
+  CHECK(misfit.nearest == "even stages: none; uneven: stages=7-8-8-8-8-8-7-7");
+  CHECK(verdict(native(), world, "pp=4,vpp=2,stages=7-8-8-8-8-8-7-7") ==
+        "legal");
 }
 
 TEST_CASE("stages that do not add up are named with what they hold") {
   const SettingCase world = small_case();
   const Misfit misfit = misfit_of(native(), world, "pp=4,stages=3-3-3-2");
   CHECK(misfit.detail ==
-        "stages=3-3-3-2 is 4 stages of 11 layers in all; wanted are pp 4 "
-        "stages of 12 layers, each a multiple of vpp 1");
+        "stages=3-3-3-2 is 4 numbers with 11 layers; pp 4 needs 4 numbers "
+        "with 12 layers");
+  CHECK(misfit_of(native(), world, "pp=4,vpp=2,stages=3-3-3-3").detail ==
+        "stages=3-3-3-3 is 4 numbers with 12 layers; pp 4 needs 4 multiples "
+        "of vpp 2, or 8 numbers, with 12 layers");
 }
 
 TEST_CASE("a batch that does not divide gets the two around it") {

@@ -47,6 +47,8 @@ TEST_CASE("layers divide evenly, around the ends, or as told") {
   CHECK(chunks_of(30, "stages=ends") == Counts{30});
   CHECK(chunks_of(30, "pp=4,stages=7-8-8-7") == Counts{7, 8, 8, 7});
   CHECK(chunks_of(12, "pp=2,vpp=2,stages=4-8") == Counts{2, 4, 2, 4});
+  CHECK(chunks_of(13, "pp=2,vpp=2,stages=3-4-4-2") == Counts{3, 4, 4, 2});
+  CHECK(chunks_of(8, "pp=4,stages=0-4-4-0") == Counts{0, 4, 4, 0});
 }
 
 TEST_CASE("layers that do not divide have no chunks") {
@@ -56,6 +58,7 @@ TEST_CASE("layers that do not divide have no chunks") {
   CHECK(chunks_of(30, "pp=4,stages=7-8-8-8").empty());
   CHECK(chunks_of(30, "pp=3,stages=7-8-8-7").empty());
   CHECK(chunks_of(30, "pp=4,vpp=2,stages=7-8-8-7").empty());
+  CHECK(chunks_of(8, "pp=4,stages=4-0-0-4").empty());
   CHECK(chunks_of(96, "pp=1000000,vpp=1000000").empty());
   Strategy both = parse_strategy("pp=4,stages=7-8-8-7", 0);
   both.ends_as_layers = true;
@@ -79,6 +82,18 @@ TEST_CASE("every layer lies on exactly one chunk") {
     REQUIRE(std::ssize(counts) == s.pipeline * s.virtual_stages);
     REQUIRE(most_chunk_layers(layers, s) ==
             *std::max_element(counts.begin(), counts.end()));
+  }
+}
+
+TEST_CASE("the fullest chunk of a list is found") {
+  const struct {
+    const char* strategy;
+    int most;
+  } rows[] = {{"pp=2,vpp=2,stages=4-8", 4},
+              {"pp=2,vpp=2,stages=2-4-1-5", 5},
+              {"pp=4,stages=3-3-4-2", 4}};
+  for (const auto& row : rows) {
+    CHECK(most_chunk_layers(12, parse_strategy(row.strategy, 0)) == row.most);
   }
 }
 

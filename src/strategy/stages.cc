@@ -20,14 +20,26 @@ int counted_layers(int layers, const Strategy& s) {
   return s.ends_as_layers ? layers + kEnds : layers;
 }
 
-bool stages_add_up(int layers, const Strategy& s) {
-  const auto& stages = s.stage_layers;
-  const bool whole_chunks = std::ranges::all_of(stages, [&](int count) {
-    return count > 0 && count % s.virtual_stages == 0;
-  });
-  return whole_chunks && std::ssize(stages) == s.pipeline &&
-         std::accumulate(stages.begin(), stages.end(), std::int64_t{0}) ==
-             layers;
+bool lists_chunks(const Strategy& s) {
+  return std::ssize(s.stage_layers) == chunks(s);
+}
+
+bool lists_stages(const Strategy& s) {
+  return std::ssize(s.stage_layers) == s.pipeline &&
+         std::ranges::all_of(s.stage_layers, [&](int count) {
+           return count % s.virtual_stages == 0;
+         });
+}
+
+// Only the ends, which have embedding and head to run, may have no layer.
+bool lists_layers(int layers, const Strategy& s) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < s.stage_layers.size(); ++i) {
+    const bool is_end = i == 0 || i + 1 == s.stage_layers.size();
+    if (s.stage_layers[i] < (is_end ? 0 : 1)) return false;
+    sum += s.stage_layers[i];
+  }
+  return sum == layers && (lists_chunks(s) || lists_stages(s));
 }
 
 std::vector<int> even_chunks(int layers, const Strategy& s) {
@@ -41,14 +53,15 @@ std::vector<int> even_chunks(int layers, const Strategy& s) {
   return even;
 }
 
-std::vector<int> explicit_chunks(const Strategy& s) {
-  std::vector<int> chunks;
+std::vector<int> listed_chunks(const Strategy& s) {
+  if (lists_chunks(s)) return s.stage_layers;
+  std::vector<int> listed;
   for (int v = 0; v < s.virtual_stages; ++v) {
     for (const int count : s.stage_layers) {
-      chunks.push_back(count / s.virtual_stages);
+      listed.push_back(count / s.virtual_stages);
     }
   }
-  return chunks;
+  return listed;
 }
 
 }  // namespace
@@ -74,20 +87,21 @@ bool StageShape::has_head() const {
 bool layers_divide(int layers, const Strategy& s) {
   if (s.pipeline < 1 || s.virtual_stages < 1) return false;
   if (!s.stage_layers.empty()) {
-    return !s.ends_as_layers && stages_add_up(layers, s);
+    return !s.ends_as_layers && lists_layers(layers, s);
   }
   return counted_layers(layers, s) % chunks(s) == 0;
 }
 
 std::vector<int> chunk_layers(int layers, const Strategy& s) {
   if (!layers_divide(layers, s)) return {};
-  return s.stage_layers.empty() ? even_chunks(layers, s) : explicit_chunks(s);
+  return s.stage_layers.empty() ? even_chunks(layers, s) : listed_chunks(s);
 }
 
 int most_chunk_layers(int layers, const Strategy& s) {
   require(layers_divide(layers, s), "most_chunk_layers: the layers divide");
   if (!s.stage_layers.empty()) {
-    return std::ranges::max(s.stage_layers) / s.virtual_stages;
+    const int most = std::ranges::max(s.stage_layers);
+    return lists_chunks(s) ? most : most / s.virtual_stages;
   }
   const auto even = static_cast<int>(counted_layers(layers, s) / chunks(s));
   if (!s.ends_as_layers) return even;

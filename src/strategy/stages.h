@@ -30,8 +30,9 @@ struct StageShape {
 /// (chunk c runs on stage c % pipeline). Even; or with embedding and loss
 /// counted as one layer each (`ends_as_layers`, Megatron-LM's
 /// account_for_embedding_in_pipeline_split and account_for_loss_...; it allows
-/// either alone too, ztplan takes both or none); or as `stage_layers` says,
-/// each divided evenly over its chunks. Empty when the layers do not divide so.
+/// either alone too, ztplan takes both or none); or as `stage_layers` says: one
+/// number a chunk in this order, or one a stage, divided evenly over its
+/// chunks. Empty when the layers do not divide so.
 std::vector<int> chunk_layers(int layers, const Strategy& strategy);
 
 /// Whether `chunk_layers` is not empty. Allocates nothing.

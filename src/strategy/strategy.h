@@ -51,7 +51,7 @@ struct Strategy {
   Schedule schedule = Schedule::one_f_one_b;
   ContextKind context_kind = ContextKind::ring;
   bool ends_as_layers = false;    // embedding and loss count as a layer each
-  std::vector<int> stage_layers;  // explicit layers of each stage; empty: even
+  std::vector<int> stage_layers;  // of each stage or chunk; empty: even
   auto operator<=>(const Strategy&) const = default;
 };
 
@@ -87,7 +87,7 @@ constexpr int kMaxDevices = 1'000'000'000;
 /// then, only when they differ from their defaults,
 ///   cp_type=ulysses  (default ring)
 ///   shard=8          (default: all of data * context)
-///   stages=7-8-8-7   layers of each stage, or
+///   stages=7-8-8-7   layers of each stage, or of each of pp*vpp chunks, or
 ///   stages=ends      embedding and loss count as a layer (default even)
 /// `parse_strategy` reads it back to an equal value.
 std::string to_text(const Strategy& strategy);

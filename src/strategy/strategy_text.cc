@@ -19,7 +19,7 @@ namespace ztplan {
 namespace {
 
 constexpr char kStageForms[] =
-    "even, ends or the layers of each stage as in 7-8-8-7";
+    "even, ends or the layers of each stage or chunk as in 7-8-8-7";
 
 void parse_stages(std::string_view value, Strategy& strategy) {
   if (value == "even") return;
@@ -28,7 +28,7 @@ void parse_stages(std::string_view value, Strategy& strategy) {
     return;
   }
   for (const std::string_view piece : split(value, '-')) {
-    const std::optional<int> layers = integer_in(piece, 1, kMaxSize);
+    const std::optional<int> layers = integer_in(piece, 0, kMaxSize);
     if (!layers) refuse("stages", value, kStageForms);
     strategy.stage_layers.push_back(*layers);
   }

@@ -8,6 +8,8 @@
 namespace ztplan {
 namespace {
 
+constexpr int kEnds = 2;  // embedding and loss, when each counts as a layer
+
 bool ends_broken(const Setting&, const Strategy& s) {
   return s.ends_as_layers && (s.pipeline == 1 || !s.stage_layers.empty());
 }
@@ -26,37 +28,49 @@ bool layers_broken(const Setting& g, const Strategy& s) {
   return !layers_divide(layers_of(g.model), s);
 }
 
-// Balanced stages, the fuller ones in the middle: the first also holds the
-// embedding and the last the head. Counted in chunks of virtual_stages layers.
-std::string uneven_stages(int layers, const Strategy& s) {
-  constexpr int kMostListed = 64;
-  const int units = layers / s.virtual_stages;
-  const bool whole = layers % s.virtual_stages == 0;
-  if (!whole || units < s.pipeline || s.pipeline > kMostListed) return "";
-  const int fuller = units % s.pipeline;
-  const int before = (s.pipeline - fuller) / 2;
-  std::vector<int> stages;
-  for (int stage = 0; stage < s.pipeline; ++stage) {
-    const bool is_fuller = stage >= before && stage < before + fuller;
-    stages.push_back((units / s.pipeline + (is_fuller ? 1 : 0)) *
-                     s.virtual_stages);
+// Layers of `parts` stages or chunks, the fuller ones in the middle: the first
+// also holds the embedding and the last the head.
+std::vector<int> balanced(int layers, int parts) {
+  const int fuller = layers % parts;
+  const int before = (parts - fuller) / 2;
+  std::vector<int> counts;
+  for (int part = 0; part < parts; ++part) {
+    const bool is_fuller = part >= before && part < before + fuller;
+    counts.push_back(layers / parts + (is_fuller ? 1 : 0));
   }
-  return fmt::format("stages={}", fmt::join(stages, "-"));
+  return counts;
+}
+
+// "stages=7-8-8-7", or chunk by chunk; empty when there are too few layers.
+std::string uneven_stages(int layers, const Strategy& s) {
+  constexpr int kMostListed = 128;
+  const std::int64_t chunks = std::int64_t{s.pipeline} * s.virtual_stages;
+  if (chunks > std::min(layers, kMostListed)) return "";
+  return fmt::format(
+      "stages={}", fmt::join(balanced(layers, static_cast<int>(chunks)), "-"));
+}
+
+std::string why_list(int layers, const Strategy& s) {
+  std::int64_t sum = 0;
+  for (const int count : s.stage_layers) sum += count;
+  const std::string numbers =
+      s.virtual_stages == 1
+          ? fmt::format("{} numbers", s.pipeline)
+          : fmt::format("{} multiples of vpp {}, or {} numbers,", s.pipeline,
+                        s.virtual_stages,
+                        std::int64_t{s.pipeline} * s.virtual_stages);
+  return fmt::format(
+      "stages={} is {} numbers with {} layers; pp {} needs {} "
+      "with {} layers",
+      fmt::join(s.stage_layers, "-"), s.stage_layers.size(), sum, s.pipeline,
+      numbers, layers);
 }
 
 std::string why_layers(int layers, const Strategy& s) {
-  if (!s.stage_layers.empty()) {
-    std::int64_t sum = 0;
-    for (const int count : s.stage_layers) sum += count;
-    return fmt::format(
-        "stages={} is {} stages of {} layers in all; wanted are "
-        "pp {} stages of {} layers, each a multiple of vpp {}",
-        fmt::join(s.stage_layers, "-"), s.stage_layers.size(), sum, s.pipeline,
-        layers, s.virtual_stages);
-  }
-  const std::string counted = s.ends_as_layers
-                                  ? fmt::format("{} with both ends", layers + 2)
-                                  : std::to_string(layers);
+  if (!s.stage_layers.empty()) return why_list(layers, s);
+  const std::string counted =
+      s.ends_as_layers ? fmt::format("{} with both ends", layers + kEnds)
+                       : std::to_string(layers);
   const std::string by =
       s.virtual_stages == 1
           ? fmt::format("pp {}", s.pipeline)
@@ -69,7 +83,7 @@ Misfit explain_layers(const Setting& g, const Strategy& s) {
   Strategy even = s;
   even.stage_layers.clear();
   const std::string legal =
-      legal_sizes(&Strategy::pipeline, layers + 2, layers_broken, g, even);
+      legal_sizes(&Strategy::pipeline, layers + kEnds, layers_broken, g, even);
   std::string nearest =
       fmt::format("even stages: {}", legal.empty() ? "none" : "pp " + legal);
   const std::string uneven = uneven_stages(layers, s);
