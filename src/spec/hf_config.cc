@@ -52,8 +52,9 @@ constexpr ActivationName kActivations[] = {
 void read_activation(FeedForward& f, const HfKeys& keys,
                      const HfFamily& family) {
   constexpr std::string_view kGated = "gated-";
-  std::string word = keys.word(family.names.activation, family.activation);
-  f.gated = family.gated || word.starts_with(kGated);
+  std::string word =
+      keys.word(family.names.activation, family.style.activation);
+  f.gated = family.style.gated || word.starts_with(kGated);
   if (word.starts_with(kGated)) word = word.substr(kGated.size());
   std::string known;
   for (const ActivationName& a : kActivations) {
@@ -113,9 +114,9 @@ HfReading read_common(const HfKeys& keys, const HfFamily& family) {
   r.model.hidden = keys.size(names.hidden, absent.hidden);
   r.model.vocab = keys.size("vocab_size", absent.vocab);
   r.model.tied = keys.flag("tie_word_embeddings", absent.tied);
-  r.model.norm = family.norm;
-  r.model.positions = family.position_kind;
-  r.layer.norms = family.norms;
+  r.model.norm = family.style.norm;
+  r.model.positions = family.style.positions;
+  r.layer.norms = family.style.norms;
   r.layer.attention = read_attention(keys, family, r.model.hidden);
   r.layer.ffn = read_ffn(keys, family, r.model.hidden);
   return r;

@@ -49,16 +49,21 @@ struct HfReading {
   std::vector<bool> slides = {};            // [layers], or empty: none
 };
 
+/// What a family's layers look like, biases apart.
+struct HfStyle {
+  Norm norm = Norm::rms;
+  int norms = 2;
+  Positions positions = Positions::rotary;
+  bool gated = true;
+  std::string_view activation = "silu";
+};
+
 struct HfFamily {
   std::string_view model_type;
   HfDefaults defaults;
   void (*adapt)(HfReading&);
-  HfNames names = {};
-  Norm norm = Norm::rms;
-  int norms = 2;
-  Positions position_kind = Positions::rotary;
-  bool gated = true;
-  std::string_view activation = "silu";
+  HfNames names;
+  HfStyle style;
   bool hidden_divides = false;  // hidden % heads must be 0 whatever head_dim is
   bool is_toy = false;          // the defaults are no published model
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace ztplan::hf {
+namespace ztplan {
 namespace {
 
 constexpr int kLargestWidth = 10'000'000;  // as validate
@@ -383,4 +383,4 @@ void lay_out_t5(HfReading& r) {
                 decoder);
 }
 
-}  // namespace ztplan::hf
+}  // namespace ztplan

@@ -5,7 +5,7 @@
 
 #include "spec/hf_families.h"
 
-namespace ztplan::hf {
+namespace ztplan {
 
 void lay_out_bloom(HfReading& r);
 void lay_out_deepseek_v2(HfReading& r);
@@ -39,4 +39,4 @@ void lay_out_qwen3_moe(HfReading& r);
 void lay_out_smollm3(HfReading& r);
 void lay_out_t5(HfReading& r);
 
-}  // namespace ztplan::hf
+}  // namespace ztplan
