@@ -8,7 +8,7 @@ namespace ztplan {
 namespace {
 
 constexpr int kLeastContextTokens = 1024;
-constexpr int kLargestMicroBatch = 16;
+constexpr int kMostMicroBatchTokens = 16384;
 
 std::vector<int> divisors(int n, int most) {
   std::vector<int> found;
@@ -196,8 +196,8 @@ class Enumeration {
   }
 
   void micro_batch_sizes() {
-    for (const int b :
-         choose(q_.limits.micro_batch, powers_of_two(kLargestMicroBatch))) {
+    const int most = std::max(1, kMostMicroBatchTokens / q_.workload.sequence);
+    for (const int b : choose(q_.limits.micro_batch, powers_of_two(most))) {
       s_.micro_batch = b;
       recomputations();
     }
@@ -219,13 +219,14 @@ class Enumeration {
     }
   }
 
-  /// All ranks, or those of one node with replicas across nodes.
+  /// All ranks; of optimizer states or everything also those of one node, with
+  /// replicas across nodes.
   void shard_groups() {
     s_.shard_group = 0;
     offloads();
     const int ranks = s_.data * s_.context;
     const int inside = q_.cluster.devices_per_node / s_.tensor;
-    if (s_.zero == 0 || inside < 2 || inside >= ranks) return;
+    if (s_.zero % 2 == 0 || inside < 2 || inside >= ranks) return;
     s_.shard_group = inside;
     offloads();
   }

@@ -195,6 +195,10 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
     frame_.stages.push_back(stage_base(
         setting_, engine, frame_.cut->sizes,
         (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy, stage));
+  frame_.least_peak = {};
+  for (const StageBase& base : frame_.stages)
+    frame_.least_peak =
+        std::max(frame_.least_peak, estimate_memory(base.passes, 0).peak());
   frame_.passes = passes(strategy, frame_);
   return frame_;
 }

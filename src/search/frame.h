@@ -37,6 +37,7 @@ struct Frame {
   const LayerCut* cut = nullptr;
   const std::vector<StageShape>* shapes = nullptr;
   std::vector<StageBase> stages;  // those that can be the fullest
+  Bytes least_peak;               // device bytes of their passes alone
   int micro_batches = 0;
   /// Least seconds from the first forward to the last backward of stage 0.
   Seconds passes;

@@ -41,7 +41,8 @@ class Ranker {
         progress_(progress),
         kinds_(layer_kinds(q_.model)),
         cache_(q_, kinds_),
-        bound_(cache_) {}
+        bound_(cache_),
+        capacity_(usable_memory(q_.cluster, q_.margin)) {}
 
   Ranking run() {
     enumerate(q_, [this](const Strategy& strategy) { consider(strategy); });
@@ -58,7 +59,12 @@ class Ranker {
       progress_(ranking_.candidates);
     const Engine* engine = legal_engine(strategy);
     if (engine == nullptr) return;
-    const MemoryBreakdown memory = fullest(*engine, strategy);
+    const Frame& frame = cache_.frame(*engine, strategy);
+    if (is_farther({Tier::device, frame.least_peak - capacity_})) {
+      ++ranking_.too_big;
+      return;
+    }
+    const MemoryBreakdown memory = fullest(*engine, frame, strategy);
     if (const auto lack = shortage(q_, memory))
       return reject(strategy, memory, *lack);
     candidates_.push_back({strategy, engine, memory.peak(),
@@ -67,8 +73,8 @@ class Ranker {
 
   /// Memory of the fullest stage, or of one that lacks more than the nearest
   /// miss so far: no more needs to be known of such a strategy.
-  MemoryBreakdown fullest(const Engine& engine, const Strategy& strategy) {
-    const Frame& frame = cache_.frame(engine, strategy);
+  MemoryBreakdown fullest(const Engine& engine, const Frame& frame,
+                          const Strategy& strategy) {
     MemoryBreakdown most;
     for (const StageBase& base : frame.stages) {
       const StageShape& shape =
@@ -84,6 +90,7 @@ class Ranker {
     return most;
   }
 
+  /// Whether a strategy that lacks at least this much is no nearer miss.
   bool is_farther(const Shortage& lack) const {
     const auto& nearest = ranking_.nearest_miss;
     return nearest && nearest->missing <= lack.missing;
@@ -156,6 +163,7 @@ class Ranker {
   LayerKinds kinds_;
   FrameCache cache_;
   StepBound bound_;
+  Bytes capacity_;
   Ranking ranking_;
   std::map<const Rule*, std::int64_t> broken_;
   std::vector<Candidate> candidates_;

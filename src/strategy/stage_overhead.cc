@@ -46,14 +46,18 @@ bool comes_and_goes(const Holding& holding) {
 }
 
 Bytes most_in_motion(const Ledger& book) {
-  std::array<Bytes, kPhases> sums{};
+  std::array<Bytes, kPhases + 1> changes{};
   for (const Holding& holding : book) {
     if (!comes_and_goes(holding)) continue;
-    for (int i = static_cast<int>(holding.from);
-         i <= static_cast<int>(holding.until); ++i)
-      sums[static_cast<std::size_t>(i)] += holding.bytes;
+    changes[static_cast<std::size_t>(holding.from)] += holding.bytes;
+    changes[static_cast<std::size_t>(holding.until) + 1] -= holding.bytes;
   }
-  return *std::ranges::max_element(sums);
+  Bytes held, most;
+  for (const Bytes change : changes) {
+    held += change;
+    most = std::max(most, held);
+  }
+  return most;
 }
 
 /// Receive buffers of a stage, two for each neighbour: one is read while the
