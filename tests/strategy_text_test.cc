@@ -133,11 +133,9 @@ TEST_CASE("dp is what the GPUs leave") {
   CHECK(parse_strategy("tp=8,dp=3", 1024).data == 3);  // for a rule to refuse
 }
 
-TEST_CASE("GPUs that do not divide get the nearest that do") {
-  const std::string error = error_of("tp=3", 1024);
-  CHECK(contains(error, "1024 GPUs do not divide by tp*pp*cp = 3*1*1 = 3"));
-  CHECK(contains(error, "1023 or 1026 GPUs, or tp=2 or tp=4"));
-  CHECK(contains(error_of("tp=8,pp=2", 8), "nearest: 16 GPUs, or tp=4"));
+TEST_CASE("a remainder of GPUs is left for a rule to refuse") {
+  CHECK(parse_strategy("tp=3", 1024).data == 341);
+  CHECK(parse_strategy("tp=8,pp=2", 8).data == 1);
 }
 
 TEST_CASE("more chunks than one a stage interleave unless told otherwise") {

@@ -121,33 +121,6 @@ std::int64_t model_size(const Strategy& s) {
   return std::int64_t{s.tensor} * s.context * s.pipeline;
 }
 
-// "tp=2 or tp=4": the closest sizes of tensor that would divide.
-std::string closest_tensor(const Strategy& s, int gpus) {
-  const std::int64_t rest = std::int64_t{s.context} * s.pipeline;
-  const auto divides = [&](int tensor) { return gpus % (tensor * rest) == 0; };
-  std::vector<std::string> found;
-  int below = std::min(s.tensor, gpus);
-  while (below > 0 && !divides(below)) --below;
-  if (below > 0) found.push_back(fmt::format("tp={}", below));
-  const int most = std::min(gpus, kMaxSize);
-  int above = s.tensor;
-  while (above <= most && !divides(above)) ++above;
-  if (above <= most) found.push_back(fmt::format("tp={}", above));
-  return fmt::format("{}", fmt::join(found, " or "));
-}
-
-[[noreturn]] void refuse_gpus(const Strategy& s, int gpus) {
-  const std::int64_t unit = model_size(s);
-  const std::int64_t below = gpus / unit * unit;
-  std::string nearest = below > 0 ? fmt::format("{} or ", below) : "";
-  nearest += fmt::format("{} GPUs", below + unit);
-  const std::string tensor = closest_tensor(s, gpus);
-  if (!tensor.empty()) nearest += fmt::format(", or {}", tensor);
-  throw Error(fmt::format("{} GPUs do not divide by tp*pp*cp = {}*{}*{} = {}",
-                          gpus, s.tensor, s.pipeline, s.context, unit),
-              "nearest: " + nearest);
-}
-
 void refuse_overflow(const Strategy& s) {
   if (devices(s) <= kMaxDevices) return;
   throw Error(fmt::format("tp*pp*cp*dp = {}*{}*{}*{} is more than {} devices",
@@ -155,11 +128,11 @@ void refuse_overflow(const Strategy& s) {
               "use smaller sizes");
 }
 
-// What is left of `gpus` for data parallelism.
+// What is left of `gpus` for data parallelism, rounded down: a remainder is for
+// the rule `devices-match` to refuse.
 int data_left(const Strategy& s, int gpus) {
-  const std::int64_t unit = model_size(s);
-  if (gpus % unit != 0) refuse_gpus(s, gpus);
-  const auto data = static_cast<int>(gpus / unit);
+  const auto data =
+      static_cast<int>(std::max<std::int64_t>(1, gpus / model_size(s)));
   if (data > kMaxSize) {
     throw Error(
         fmt::format("{} GPUs leave dp={}, more than {}", gpus, data, kMaxSize),

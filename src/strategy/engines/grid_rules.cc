@@ -27,12 +27,28 @@ bool devices_broken(const Setting& g, const Strategy& s) {
   return devices(s) != g.cluster.devices;
 }
 
+// "1023 GPUs or 1026 GPUs or tp 2 or tp 4": device counts that tp*pp*cp
+// divides, and the closest sizes of tensor that divide the devices there are.
+std::string nearest_grids(int gpus, const Strategy& s) {
+  const std::int64_t rest = std::int64_t{s.context} * s.pipeline;
+  const std::int64_t unit = rest * s.tensor;
+  const std::int64_t below = gpus / unit * unit;
+  std::vector<std::string> found;
+  if (below > 0) found.push_back(fmt::format("{} GPUs", below));
+  found.push_back(fmt::format("{} GPUs", below + unit));
+  const auto divides = [&](int tensor) { return gpus % (tensor * rest) == 0; };
+  int less = std::min(s.tensor, gpus), more = s.tensor;
+  while (less > 0 && !divides(less)) --less;
+  while (more <= gpus && !divides(more)) ++more;
+  if (less > 0) found.push_back(fmt::format("tp {}", less));
+  if (more <= gpus) found.push_back(fmt::format("tp {}", more));
+  return fmt::format("{}", fmt::join(found, " or "));
+}
+
 Misfit explain_devices(const Setting& g, const Strategy& s) {
   std::string nearest =
       nearest_sizes(kData, g.cluster.devices, devices_broken, g, s);
-  if (nearest.empty()) {
-    nearest = fmt::format("{} devices", devices(s));
-  }
+  if (nearest.empty()) nearest = nearest_grids(g.cluster.devices, s);
   return because(
       fmt::format("tp*pp*cp*dp = {}*{}*{}*{} is {} devices, not {}", s.tensor,
                   s.pipeline, s.context, s.data, devices(s), g.cluster.devices),
