@@ -62,19 +62,11 @@ int devices_of_node(const ClusterSpec& cluster) {
 
 using TierSums = std::array<std::array<Bytes, kPhases>, 3>;
 
-/// Bytes by tier and phase: what a phase adds and the one before it drops,
-/// summed up.
 TierSums tier_sums(const Ledger& holdings) {
-  TierSums sums{};
-  for (const Holding& holding : holdings) {
-    auto& phases = sums[static_cast<std::size_t>(holding.tier)];
-    phases[static_cast<std::size_t>(holding.from)] += holding.bytes;
-    const auto after = static_cast<std::size_t>(holding.until) + 1;
-    if (after < phases.size()) phases[after] -= holding.bytes;
-  }
-  for (auto& phases : sums)
-    for (std::size_t i = 1; i < phases.size(); ++i) phases[i] += phases[i - 1];
-  return sums;
+  std::array<PhaseSums, 3> tiers;
+  for (const Holding& holding : holdings)
+    tiers[static_cast<std::size_t>(holding.tier)].add(holding);
+  return {tiers[0].totals(), tiers[1].totals(), tiers[2].totals()};
 }
 
 }  // namespace

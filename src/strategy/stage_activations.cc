@@ -20,6 +20,7 @@ struct ChunkActivations {
   std::int64_t embedding = 0;    // token ids and dropout
   std::int64_t working = 0;      // above all
   std::int64_t kept() const { return saved + checkpoints + embedding; }
+  auto operator<=>(const ChunkActivations&) const = default;
 };
 
 /// Takes checkpointed layers from the kinds that save least, so that the
@@ -141,17 +142,25 @@ ChunkActivations held_at(const Chunks& chunks, const ChunkTurns& turns,
 
 bool are_equal(const Chunks& chunks) {
   return std::ranges::all_of(chunks, [&](const ChunkActivations& chunk) {
-    return chunk.kept() == chunks.front().kept();
+    return chunk == chunks.front();
   });
+}
+
+/// `copies` micro-batches of a chunk, one of them in backward.
+ChunkActivations repeated(ChunkActivations chunk, std::int64_t copies) {
+  chunk.saved *= copies;
+  chunk.checkpoints *= copies;
+  chunk.embedding *= copies;
+  return chunk;
 }
 
 /// At the fullest turn: what is held grows and shrinks evenly between turns at
 /// which a chunk's forwards or backwards begin or end.
 ChunkActivations stage_activations(const Place& p, std::int64_t in_flight) {
   const Chunks chunks = chunks_of(p);
+  if (are_equal(chunks)) return repeated(chunks.front(), in_flight);
   const ChunkTurns turns(p, in_flight);
   ChunkActivations fullest = held_at(chunks, turns, 0);
-  if (are_equal(chunks)) return fullest;
   const auto consider = [&](std::int64_t turn) {
     const ChunkActivations held = held_at(chunks, turns, turn);
     if (held.kept() > fullest.kept()) fullest = held;

@@ -73,6 +73,24 @@ constexpr Holding on_nvme(Term term, std::int64_t bytes, const char* what,
   return {term, Tier::nvme, {bytes}, Phase::forward, Phase::step, what, source};
 }
 
+/// Bytes by phase, summed as changes between phases: two additions a holding.
+class PhaseSums {
+ public:
+  void add(const Holding& holding) {
+    changes_[static_cast<std::size_t>(holding.from)] += holding.bytes;
+    changes_[static_cast<std::size_t>(holding.until) + 1] -= holding.bytes;
+  }
+  std::array<Bytes, kPhases> totals() const {
+    std::array<Bytes, kPhases> sums;
+    Bytes sum;
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = sum += changes_[i];
+    return sums;
+  }
+
+ private:
+  std::array<Bytes, kPhases + 1> changes_{};
+};
+
 /// Adds a holding unless it is empty.
 inline void hold(Ledger& book, const Holding& holding) {
   if (holding.bytes.value > 0) book.push_back(holding);

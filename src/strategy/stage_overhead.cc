@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "strategy/layout.h"
 #include "strategy/stage_holdings.h"
@@ -40,24 +39,18 @@ bool has_wide_workspace(const DeviceSpec& device) {
 
 /// Tensors that a step allocates and frees again.
 bool comes_and_goes(const Holding& holding) {
-  return holding.tier == Tier::device &&
-         (holding.term == Term::activations || holding.term == Term::logits ||
-          holding.term == Term::gathered || holding.term == Term::buffers);
+  const bool stays = holding.term == Term::parameters ||
+                     holding.term == Term::gradients ||
+                     holding.term == Term::optimizer;
+  return holding.tier == Tier::device && !stays;
 }
 
 Bytes most_in_motion(const Ledger& book) {
-  std::array<Bytes, kPhases + 1> changes{};
+  PhaseSums sums;
   for (const Holding& holding : book) {
-    if (!comes_and_goes(holding)) continue;
-    changes[static_cast<std::size_t>(holding.from)] += holding.bytes;
-    changes[static_cast<std::size_t>(holding.until) + 1] -= holding.bytes;
+    if (comes_and_goes(holding)) sums.add(holding);
   }
-  Bytes held, most;
-  for (const Bytes change : changes) {
-    held += change;
-    most = std::max(most, held);
-  }
-  return most;
+  return std::ranges::max(sums.totals());
 }
 
 /// Receive buffers of a stage, two for each neighbour: one is read while the
