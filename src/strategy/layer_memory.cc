@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "strategy/capped.h"
 
 namespace ztplan {
 namespace {
@@ -29,12 +30,20 @@ struct Cut {
   bool eager;
   bool hidden_dropout;
   bool score_dropout;
+  /// `each` bytes of every token, or of every one in the residual stream.
+  std::int64_t per_token(std::int64_t each) const {
+    return capped_product(tokens, each);
+  }
+  std::int64_t per_stream(std::int64_t each) const {
+    return capped_product(stream, each);
+  }
 };
 
 Cut cut_of(const ModelSpec& model, const Workload& workload,
            const Strategy& s) {
   Cut cut;
-  cut.tokens = s.micro_batch * divide_up(workload.sequence, s.context);
+  cut.tokens =
+      capped_product(s.micro_batch, divide_up(workload.sequence, s.context));
   cut.stream =
       s.sequence_parallel ? divide_up(cut.tokens, s.tensor) : cut.tokens;
   cut.number = activation_bytes(workload.precision);
@@ -47,7 +56,7 @@ Cut cut_of(const ModelSpec& model, const Workload& workload,
 
 /// Of one dropout over hidden.
 std::int64_t mask_bytes(const Cut& cut) {
-  return cut.hidden_dropout ? kMask * cut.hidden * cut.stream : 0;
+  return cut.hidden_dropout ? cut.per_stream(kMask * cut.hidden) : 0;
 }
 
 /// Elements per token of one attention on one device.
@@ -97,7 +106,9 @@ AttentionShape attention_shape(const Attention& a, const Strategy& s) {
 /// Score elements: every query sees every key of its sequence.
 std::int64_t score_count(const AttentionShape& shape, const Cut& cut,
                          const Workload& workload) {
-  return cut.eager ? shape.heads * cut.tokens * workload.sequence : 0;
+  return cut.eager
+             ? capped_product(cut.per_token(shape.heads), workload.sequence)
+             : 0;
 }
 
 /// Kept per score: 16-bit probabilities, mask and dropped copy (arXiv
@@ -124,8 +135,8 @@ Parts flash_core(const AttentionShape& shape, const Cut& cut) {
   const std::int64_t sums = kFp32 * shape.heads;
   const std::int64_t expanded =
       shape.grouped ? 2 * cut.number * shape.query : 0;
-  return {sums * cut.tokens,
-          (kFp32 * shape.query + 2 * sums + expanded) * cut.tokens};
+  return {cut.per_token(sums),
+          cut.per_token(kFp32 * shape.query + 2 * sums + expanded)};
 }
 
 Parts eager_core(const AttentionShape& shape, const Cut& cut,
@@ -141,7 +152,7 @@ Parts attention_core(const AttentionShape& shape, const Cut& cut,
   Parts core =
       cut.eager ? eager_core(shape, cut, workload) : flash_core(shape, cut);
   if (!recompute.attention) return core;
-  core.working += core.saved + cut.number * shape.output * cut.tokens;
+  core.working += core.saved + cut.per_token(cut.number * shape.output);
   core.saved = 0;
   return core;
 }
@@ -154,9 +165,9 @@ std::int64_t context_staging(const AttentionShape& shape, const Cut& cut,
   if (s.context == 1) return 0;
   const std::int64_t key_value = shape.key + shape.value;
   if (s.context_kind == ContextKind::ulysses)
-    return cut.number * (shape.query + key_value + shape.output) * cut.tokens;
-  return ((2 * cut.number + kFp32) * key_value + kFp32 * shape.output) *
-         cut.tokens;
+    return cut.per_token(cut.number * (shape.query + key_value + shape.output));
+  return cut.per_token((2 * cut.number + kFp32) * key_value +
+                       kFp32 * shape.output);
 }
 
 Parts attention_parts(const Attention& a, const Cut& cut,
@@ -168,10 +179,10 @@ Parts attention_parts(const Attention& a, const Cut& cut,
       shape.query + shape.key + shape.value + shape.output;
   Parts parts;
   parts.saved = core.saved +
-                cut.number * (traded + shape.unnormed) * cut.tokens +
-                cut.number * shape.latent * cut.stream;
+                cut.per_token(cut.number * (traded + shape.unnormed)) +
+                cut.per_stream(cut.number * shape.latent);
   parts.saved += mask_bytes(cut);
-  parts.working = core.working + cut.number * traded * cut.tokens +
+  parts.working = core.working + cut.per_token(cut.number * traded) +
                   context_staging(shape, cut, s);
   return parts;
 }
@@ -180,7 +191,7 @@ Parts attention_parts(const Attention& a, const Cut& cut,
 /// product after it, which may be recomputed.
 Parts inner_parts(const FeedForward& f, std::int64_t rows, std::int64_t width,
                   const Cut& cut, const Recompute& recompute) {
-  const std::int64_t one = cut.number * rows * width;
+  const std::int64_t one = capped_product(rows, cut.number * width);
   const std::int64_t into = f.gated ? 2 * one : one;
   Parts parts{into + one, into + one};
   if (!recompute.activation) return parts;
@@ -200,7 +211,7 @@ Parts dense_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
 /// sent when experts are loaded evenly, and more when they may not be.
 std::int64_t expert_rows(const FeedForward& f, const Cut& cut,
                          const Strategy& s) {
-  const std::int64_t rows = cut.stream * f.top_k;
+  const std::int64_t rows = cut.per_stream(f.top_k);
   return s.expert > 1 ? divide_up(rows * kLoadTimes, kLoadOver) : rows;
 }
 
@@ -210,8 +221,8 @@ std::int64_t inner_elements(const FeedForward& f, const Cut& cut,
   const std::int64_t width =
       divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
   const std::int64_t experts =
-      f.is_moe() ? expert_rows(f, cut, s) * f.expert_width : 0;
-  return cut.tokens * width + experts;
+      f.is_moe() ? capped_product(expert_rows(f, cut, s), f.expert_width) : 0;
+  return cut.per_token(width) + experts;
 }
 
 /// Router logits and probabilities in fp32 and the chosen experts; tokens sent
@@ -220,10 +231,10 @@ std::int64_t inner_elements(const FeedForward& f, const Cut& cut,
 Parts expert_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
                    const Recompute& recompute) {
   const std::int64_t router =
-      (2 * kFp32 * f.experts + kIndex * f.top_k) * cut.stream;
+      cut.per_stream(2 * kFp32 * f.experts + kIndex * f.top_k);
   const std::int64_t rows = expert_rows(f, cut, s);
   const std::int64_t moved =
-      2 * cut.number * cut.hidden * rows * expert_tensor(s);
+      capped_product(rows, 2 * cut.number * cut.hidden * expert_tensor(s));
   const Parts inner = inner_parts(f, rows, f.expert_width, cut, recompute);
   return {router + moved + inner.saved, router + moved + inner.working};
 }
@@ -242,7 +253,7 @@ Parts ffn_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
 
 /// One tensor of the residual stream.
 std::int64_t stream_bytes(const Cut& cut) {
-  return cut.number * cut.hidden * cut.stream;
+  return cut.per_stream(cut.number * cut.hidden);
 }
 
 /// Inputs of all norms, outputs of those before a projection, and fp32
@@ -251,7 +262,7 @@ Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
                  const Recompute& recompute) {
   const int before = std::min(layer.norms, layer.attention.cross ? 3 : 2);
   const std::int64_t statistics =
-      (model.norm == Norm::layer ? 2 : 1) * kFp32 * cut.stream;
+      cut.per_stream((model.norm == Norm::layer ? 2 : 1) * kFp32);
   Parts parts;
   parts.saved = layer.norms * (stream_bytes(cut) + statistics);
   if (recompute.norms)
@@ -266,19 +277,21 @@ Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
 std::int64_t stream_working(const Cut& cut, const Strategy& s) {
   const bool gathers = s.sequence_parallel && s.tensor > 1;
   return 2 * stream_bytes(cut) +
-         (gathers ? kGatheredCopies * cut.number * cut.hidden * cut.tokens : 0);
+         (gathers ? cut.per_token(kGatheredCopies * cut.number * cut.hidden)
+                  : 0);
 }
 
 std::int64_t widest_tensor(const Layer& layer, const Cut& cut,
                            const Strategy& s) {
   const FeedForward& f = layer.ffn;
   const std::int64_t dense =
-      cut.tokens * divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
+      cut.per_token(divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor));
   const std::int64_t experts =
-      f.is_moe() ? expert_rows(f, cut, s) *
-                       std::max<std::int64_t>(f.expert_width, cut.hidden)
-                 : 0;
-  return cut.number * std::max({dense, experts, cut.hidden * cut.tokens});
+      f.is_moe()
+          ? capped_product(expert_rows(f, cut, s),
+                           std::max<std::int64_t>(f.expert_width, cut.hidden))
+          : 0;
+  return cut.number * std::max({dense, experts, cut.per_token(cut.hidden)});
 }
 
 Bytes scores_bytes(const Attention& a, const Cut& cut, const Workload& workload,
@@ -339,10 +352,11 @@ Bytes unfused_activations(const ModelSpec& model, const Layer& layer,
   const AttentionShape shape = attention_shape(layer.attention, strategy);
   const std::int64_t norms =
       model.norm == Norm::rms
-          ? layer.norms * (kFp32 * cut.hidden * cut.stream + stream_bytes(cut))
+          ? layer.norms *
+                (cut.per_stream(kFp32 * cut.hidden) + stream_bytes(cut))
           : 0;
   const std::int64_t repeated =
-      shape.grouped ? 2 * (shape.query - shape.key) * cut.tokens : 0;
+      shape.grouped ? cut.per_token(2 * (shape.query - shape.key)) : 0;
   const std::int64_t gate =
       layer.ffn.gated ? inner_elements(layer.ffn, cut, strategy) : 0;
   return {norms + cut.number * (repeated + gate)};
@@ -356,13 +370,13 @@ EndActivations end_activations(const ModelSpec& model, const Workload& workload,
   const Parts loss = loss_bytes(kernel, cut.number);
   const std::int64_t ids = model.positions == Positions::learned ? 2 : 1;
   const std::int64_t logits =
-      cut.tokens * divide_up(padded_vocab, strategy.tensor);
+      cut.per_token(divide_up(padded_vocab, strategy.tensor));
   EndActivations bytes;
-  bytes.embedding = {ids * kIndex * cut.tokens};
+  bytes.embedding = {cut.per_token(ids * kIndex)};
   bytes.embedding.value += mask_bytes(cut);
   if (model.embedding_norm) bytes.embedding.value += stream_bytes(cut);
   // The projection needs whole rows: sequence parallelism gathers its input.
-  bytes.head = {stream_bytes(cut) + cut.number * cut.hidden * cut.tokens};
+  bytes.head = {stream_bytes(cut) + cut.per_token(cut.number * cut.hidden)};
   bytes.logits = {loss.working * logits};
   bytes.loss_saved = {loss.saved * logits};
   bytes.fp32_logits = {kFp32 * logits};

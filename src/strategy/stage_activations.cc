@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 
+#include "strategy/capped.h"
 #include "strategy/recomputed.h"
 #include "strategy/stage_holdings.h"
 
@@ -76,8 +77,10 @@ ChunkActivations chunk_activations(const StageSizes& sizes,
   for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
     const LayerActivations& one = sizes.activations[kind];
     const std::int64_t checkpointed = split.of_kind(kind);
-    sum.checkpoints += checkpointed * one.checkpoint.value;
-    sum.saved += (chunk.layers_of_kind[kind] - checkpointed) * one.saved.value;
+    const std::int64_t kept = chunk.layers_of_kind[kind] - checkpointed;
+    sum.checkpoints =
+        capped_sum(sum.checkpoints, checkpointed, one.checkpoint.value);
+    sum.saved = capped_sum(sum.saved, kept, one.saved.value);
   }
   if (chunk.has_embedding) sum.embedding = sizes.ends.embedding.value;
   sum.working = working_bytes(sizes, chunk, split, sum.saved);
@@ -132,9 +135,10 @@ ChunkActivations held_at(const Chunks& chunks, const ChunkTurns& turns,
   ChunkActivations sum;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const std::int64_t copies = turns.held(static_cast<std::int64_t>(i), turn);
-    sum.saved += copies * chunks[i].saved;
-    sum.checkpoints += copies * chunks[i].checkpoints;
-    sum.embedding += copies * chunks[i].embedding;
+    sum.saved = capped_sum(sum.saved, copies, chunks[i].saved);
+    sum.checkpoints =
+        capped_sum(sum.checkpoints, copies, chunks[i].checkpoints);
+    sum.embedding = capped_sum(sum.embedding, copies, chunks[i].embedding);
     sum.working = std::max(sum.working, chunks[i].working);
   }
   return sum;
@@ -148,9 +152,9 @@ bool are_equal(const Chunks& chunks) {
 
 /// `copies` micro-batches of a chunk, one of them in backward.
 ChunkActivations repeated(ChunkActivations chunk, std::int64_t copies) {
-  chunk.saved *= copies;
-  chunk.checkpoints *= copies;
-  chunk.embedding *= copies;
+  chunk.saved = capped_product(copies, chunk.saved);
+  chunk.checkpoints = capped_product(copies, chunk.checkpoints);
+  chunk.embedding = capped_product(copies, chunk.embedding);
   return chunk;
 }
 
@@ -213,9 +217,11 @@ void hold_loss(const Place& p, Ledger& book) {
   hold(book,
        on_device(Term::activations, ends.head.value,
                  {Phase::forward, Phase::loss}, "final norm", kKorthikanti));
-  hold(book, on_device(Term::activations, (waiting - 1) * ends.head.value,
-                       kPasses, "final norms that wait", kKorthikanti));
-  hold(book, on_device(Term::logits, (waiting - 1) * ends.loss_saved.value,
+  hold(book, on_device(Term::activations,
+                       capped_product(waiting - 1, ends.head.value), kPasses,
+                       "final norms that wait", kKorthikanti));
+  hold(book, on_device(Term::logits,
+                       capped_product(waiting - 1, ends.loss_saved.value),
                        kPasses, "losses that wait",
                        "torch, distributed/pipelining/schedules.py (GPipe)"));
   hold(book, on_device(Term::logits, ends.logits.value,

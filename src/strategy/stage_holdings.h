@@ -2,6 +2,10 @@
 // ledger.h; each part adds its holdings and reads no other's.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
+#include "strategy/capped.h"
 #include "strategy/engine_memory.h"
 #include "strategy/ledger.h"
 
@@ -91,8 +95,10 @@ class PhaseSums {
   std::array<Bytes, kPhases + 1> changes_{};
 };
 
-/// Adds a holding unless it is empty.
-inline void hold(Ledger& book, const Holding& holding) {
+/// Adds a holding unless it is empty. No more than `kBeyond` bytes, so that
+/// whatever is added up later does not overflow.
+inline void hold(Ledger& book, Holding holding) {
+  holding.bytes = std::min(holding.bytes, Bytes{kBeyond});
   if (holding.bytes.value > 0) book.push_back(holding);
 }
 
