@@ -168,13 +168,13 @@ std::vector<Labelled> fact_lines(const MemoryAnswer& answer,
   if (memory.host.value > 0) {
     lines.push_back(
         {"host", fmt::format("{} a GPU, {} of {} a node", text(memory.host),
-                             text(node_host_bytes(memory, question.cluster)),
+                             text(node_bytes(memory.host, question.cluster)),
                              text(question.cluster.host.memory))});
   }
   if (memory.nvme.value > 0) {
     lines.push_back(
         {"nvme", fmt::format("{} a GPU, {} of {} a node", text(memory.nvme),
-                             text(node_nvme_bytes(memory, question.cluster)),
+                             text(node_bytes(memory.nvme, question.cluster)),
                              text(question.cluster.host.nvme))});
   }
   return lines;

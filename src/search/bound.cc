@@ -11,10 +11,6 @@ namespace {
 // A bound and the simulation add the same prices in another order.
 constexpr double kRounding = 1 - 1e-9;
 
-LayerShare layers_of(const StageShare& share) {
-  return {share.dense, share.experts};
-}
-
 }  // namespace
 
 Seconds StepBound::seconds(const Recipe& recipe) {
@@ -31,7 +27,8 @@ Seconds StepBound::seconds(const Recipe& recipe) {
 
 /// Gathers and reductions of one micro-batch on stage 0: unit by unit when
 /// fully sharded, chunk by chunk when gradients are.
-void StepBound::add_collectives(const StepParts& parts, const Frame& frame) {
+void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
+                                States& states) {
   const int zero = parts.strategy.zero;
   if (zero < 2) return;
   const auto reduction = [&](const LayerShare& share) {
@@ -39,17 +36,17 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame) {
   };
   for (const ChunkShape& chunk : frame.shapes->front().chunks) {
     if (zero == 2) {
-      states_.data += reduction(chunk_share(parts, chunk));
+      states.data += reduction(chunk_share(parts, chunk));
       continue;
     }
     for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
       const double count = chunk.layers_of_kind[kind];
       if (count == 0) continue;
       const LayerShare& share = parts.sizes.shares[kind];
-      states_.data +=
+      states.data +=
           (seconds(gather_parameters(parts, share)) * 2.0 + reduction(share)) *
           count;
-      states_.units.push_back(
+      states.units.push_back(
           {parameter_bytes(parts.setting.workload,
                            owned_parameters(parts.strategy, share)),
            count});
@@ -57,27 +54,36 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame) {
   }
 }
 
-void StepBound::update(const StepParts& parts, const Frame& frame) {
+StepBound::States StepBound::make_states(const StepParts& parts,
+                                         const Frame& frame) {
   const Strategy& s = parts.strategy;
-  if (frame_ == frame.number && zero_ == s.zero &&
-      shard_group_ == s.shard_group)
-    return;
-  frame_ = frame.number;
-  zero_ = s.zero;
-  shard_group_ = s.shard_group;
-  states_ = {};
+  States states;
   for (const StageBase& base : frame.stages) {
-    const StageShare& share = base.share;
+    const LayerShare share{base.share.dense, base.share.experts};
     Finish stage;
-    stage.owned = owned_parameters(s, layers_of(share));
+    stage.owned = owned_parameters(s, share);
     stage.optimizer = seconds(step_optimizer(parts, stage.owned));
     if (s.zero == 1 || s.zero == 2)
-      stage.gather = seconds(gather_parameters(parts, layers_of(share)));
-    states_.stages.push_back(stage);
+      stage.gather = seconds(gather_parameters(parts, share));
+    states.stages.push_back(stage);
   }
-  add_collectives(parts, frame);
-  states_.norm = seconds(norm_gradients(parts, states_.stages.front().owned)) +
-                 seconds(reduce_norm(parts));
+  add_collectives(parts, frame, states);
+  states.norm = seconds(norm_gradients(parts, states.stages.front().owned)) +
+                seconds(reduce_norm(parts));
+  return states;
+}
+
+const StepBound::States& StepBound::states(const StepParts& parts,
+                                           const Frame& frame) {
+  Strategy key = parts.strategy;
+  key.recompute = {};
+  key.micro_batch = 1;
+  key.schedule = Schedule::one_f_one_b;
+  key.offload = {};
+  const auto [found, added] =
+      states_.try_emplace(std::pair{&parts.engine, std::move(key)});
+  if (added) found->second = make_states(parts, frame);
+  return found->second;
 }
 
 Seconds StepBound::finish(const StepParts& parts, const Finish& stage) const {
@@ -101,13 +107,14 @@ Seconds StepBound::finish(const StepParts& parts, const Finish& stage) const {
 
 /// Shards of offloaded parameters that one micro-batch copies, in forward and
 /// in backward.
-Seconds StepBound::fetches(const StepParts& parts, Channel channel) const {
+Seconds StepBound::fetches(const StepParts& parts, const States& states,
+                           Channel channel) const {
   const OffloadTier tier = parts.strategy.offload.parameters;
   const bool copied = channel == Channel::nvme_read ? tier == OffloadTier::nvme
                                                     : tier != OffloadTier::none;
   Seconds sum;
   if (!copied) return sum;
-  for (const Unit& unit : states_.units)
+  for (const Unit& unit : states.units)
     sum += price(Transfer{channel, unit.owned}, cache_.machine()) *
            (2 * unit.count);
   return sum;
@@ -117,16 +124,16 @@ Seconds StepBound::least_step(const Engine& engine, const Strategy& strategy) {
   const Frame& frame = cache_.frame(engine, strategy);
   const StepParts parts{cache_.setting(), engine, strategy, cache_.kinds(),
                         frame.cut->sizes};
-  update(parts, frame);
+  const States& of = states(parts, frame);
   const double repeats = frame.micro_batches - 1;
   const Seconds lanes =
-      std::max({states_.data, fetches(parts, Channel::host_to_device),
-                fetches(parts, Channel::nvme_read)});
+      std::max({of.data, fetches(parts, of, Channel::host_to_device),
+                fetches(parts, of, Channel::nvme_read)});
   Seconds last;
-  for (const Finish& stage : states_.stages)
+  for (const Finish& stage : of.stages)
     last = std::max(last, finish(parts, stage));
   const Seconds passes = std::max(frame.passes, lanes * repeats);
-  return (passes + states_.norm + last) * kRounding;
+  return (passes + of.norm + last) * kRounding;
 }
 
 }  // namespace ztplan

@@ -1,6 +1,10 @@
 // A lower bound of a step, read from the same price list as its simulation.
 #pragma once
 
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "search/frame.h"
 
 namespace ztplan {
@@ -33,16 +37,19 @@ class StepBound {
     Seconds norm;
   };
 
-  void update(const StepParts& parts, const Frame& frame);
-  void add_collectives(const StepParts& parts, const Frame& frame);
+  const States& states(const StepParts& parts, const Frame& frame);
+  States make_states(const StepParts& parts, const Frame& frame);
+  void add_collectives(const StepParts& parts, const Frame& frame,
+                       States& states);
   Seconds seconds(const Recipe& recipe);
   Seconds finish(const StepParts& parts, const Finish& stage) const;
-  Seconds fetches(const StepParts& parts, Channel channel) const;
+  Seconds fetches(const StepParts& parts, const States& states,
+                  Channel channel) const;
 
   FrameCache& cache_;
-  States states_;
-  std::int64_t frame_ = -1;  // what `states_` were made for
-  int zero_ = 0, shard_group_ = 0;
+  /// By engine and all of a strategy but recomputation, micro-batch, schedule
+  /// and offload.
+  std::map<std::pair<const Engine*, Strategy>, States> states_;
 };
 
 }  // namespace ztplan

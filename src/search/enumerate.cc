@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kLeastContextTokens = 1024;
 constexpr int kMostMicroBatchTokens = 16384;
+constexpr int kMostChunks = 12;
 
 std::vector<int> divisors(int n, int most) {
   std::vector<int> found;
@@ -63,13 +64,15 @@ Recompute full(int layers) {
   return r;
 }
 
-std::vector<Recompute> usual_recomputations(int layers_of_chunk) {
+/// Cheapest first. Flash attention keeps no scores that selective
+/// recomputation could drop; norms and activations come first there.
+std::vector<Recompute> usual_recomputations(AttentionKernel kernel,
+                                            int layers_of_chunk) {
+  const bool eager = kernel == AttentionKernel::eager;
   std::vector<Recompute> all = {
       {},
-      selective(true, false, false),
-      selective(false, true, false),
-      selective(false, true, true),
-      selective(true, true, true),
+      eager ? selective(true, false, false) : selective(false, true, false),
+      selective(eager, true, true),
   };
   if (layers_of_chunk >= 2) all.push_back(full(layers_of_chunk / 2));
   all.push_back(full(0));
@@ -175,7 +178,7 @@ class Enumeration {
     const int of_stage = static_cast<int>(
         divide_up(layers_ + (s_.ends_as_layers ? 2 : 0), s_.pipeline));
     const std::vector<int> usual = s_.stage_layers.empty()
-                                       ? divisors(of_stage, of_stage)
+                                       ? divisors(of_stage, kMostChunks)
                                        : std::vector<int>{1};
     for (const int v : choose(q_.limits.virtual_stages, usual)) {
       if (v > 1 && s_.pipeline == 1) continue;
@@ -206,7 +209,9 @@ class Enumeration {
   void recomputations() {
     const auto& asked = q_.limits.recompute;
     for (const Recompute& r :
-         asked.empty() ? usual_recomputations(chunk_layers_) : asked) {
+         asked.empty()
+             ? usual_recomputations(q_.workload.attention, chunk_layers_)
+             : asked) {
       s_.recompute = r;
       zero_stages();
     }

@@ -13,9 +13,9 @@ namespace ztplan {
 ///
 /// Where the question sets no limit: tensor up to the model's heads; stages up
 /// to its layers; context as long as a rank keeps 1024 tokens; micro-batches
-/// of powers of two up to 16384 tokens; chunks that divide a stage's layers;
-/// ZeRO over all ranks, stages 1 and 3 also inside one node; five offloads;
-/// seven recomputations.
+/// of powers of two up to 16384 tokens; up to 12 chunks that divide a stage's
+/// layers; ZeRO over all ranks, stages 1 and 3 also inside one node; five
+/// offloads; five recomputations.
 void enumerate(const Question& question,
                const std::function<void(const Strategy&)>& visit);
 

@@ -12,22 +12,23 @@ Seconds step_with(const Setting& setting, const Plan& plan,
       .total();
 }
 
-Bytes over(Bytes needed, Bytes available) { return needed - available; }
-
 }  // namespace
 
 std::optional<Shortage> shortage(const Question& question,
-                                 const MemoryBreakdown& memory) {
+                                 const Fullness& full) {
   const ClusterSpec& cluster = question.cluster;
-  const Shortage tiers[] = {
-      {Tier::device,
-       over(memory.peak(), usable_memory(cluster, question.margin))},
-      {Tier::host, over(node_host_bytes(memory, cluster), cluster.host.memory)},
-      {Tier::nvme, over(node_nvme_bytes(memory, cluster), cluster.host.nvme)},
-  };
-  for (const Shortage& tier : tiers)
-    if (tier.missing.value > 0) return tier;
+  const Bytes device = full.device - usable_memory(cluster, question.margin);
+  if (device.value > 0) return Shortage{Tier::device, device};
+  const Bytes host = node_bytes(full.host, cluster) - cluster.host.memory;
+  if (host.value > 0) return Shortage{Tier::host, host};
+  const Bytes nvme = node_bytes(full.nvme, cluster) - cluster.host.nvme;
+  if (nvme.value > 0) return Shortage{Tier::nvme, nvme};
   return std::nullopt;
+}
+
+std::optional<Shortage> shortage(const Question& question,
+                                 const MemoryBreakdown& memory) {
+  return shortage(question, fullness(memory));
 }
 
 const Engine* engine_for(const Question& question, const Strategy& strategy) {

@@ -17,6 +17,8 @@ struct Shortage {
   Bytes missing;
 };
 std::optional<Shortage> shortage(const Question& question,
+                                 const Fullness& full);
+std::optional<Shortage> shortage(const Question& question,
                                  const MemoryBreakdown& memory);
 
 /// The first engine of the question that `strategy` obeys; null when none.

@@ -186,15 +186,18 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   if (framed_engine_ == &engine && framed_ == key) return frame_;
   framed_ = key;
   framed_engine_ = &engine;
-  ++frame_.number;
   frame_.cut = &cut(engine, strategy);
   frame_.shapes = &shapes(strategy);
   frame_.micro_batches = micro_batches(strategy, setting_.workload);
   frame_.stages.clear();
-  for (const int stage : fullest_candidates(*frame_.shapes))
-    frame_.stages.push_back(stage_base(
+  for (const int stage : fullest_candidates(*frame_.shapes)) {
+    const StageBase base = stage_base(
         setting_, engine, frame_.cut->sizes,
-        (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy, stage));
+        (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy, stage);
+    if (frame_.stages.empty() ||
+        !outweighs(frame_.stages.front(), base, frame_.cut->sizes.boundary))
+      frame_.stages.push_back(base);
+  }
   frame_.least_peak = {};
   for (const StageBase& base : frame_.stages)
     frame_.least_peak =

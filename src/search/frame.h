@@ -33,7 +33,6 @@ struct LayerCut {
 
 /// Everything about a strategy but ZeRO, shard group and offload.
 struct Frame {
-  std::int64_t number = 0;  // of its making; frames differ in it
   const LayerCut* cut = nullptr;
   const std::vector<StageShape>* shapes = nullptr;
   std::vector<StageBase> stages;  // those that can be the fullest

@@ -64,30 +64,36 @@ class Ranker {
       ++ranking_.too_big;
       return;
     }
-    const MemoryBreakdown memory = fullest(*engine, frame, strategy);
-    if (const auto lack = shortage(q_, memory))
-      return reject(strategy, memory, *lack);
-    candidates_.push_back({strategy, engine, memory.peak(),
-                           bound_.least_step(*engine, strategy)});
+    Bytes peak;
+    std::optional<Miss> miss;
+    for (const StageBase& base : frame.stages) {
+      const Fullness full = fullness(held(*engine, frame, strategy, base));
+      const auto lack = shortage(q_, full);
+      peak = std::max(peak, full.device);
+      if (!lack) continue;
+      if (is_farther(*lack)) {
+        ++ranking_.too_big;
+        return;
+      }
+      if (!miss || miss->lack.missing < lack->missing) miss = {&base, *lack};
+    }
+    if (miss) return reject(*engine, frame, strategy, *miss);
+    candidates_.push_back(
+        {strategy, engine, peak, bound_.least_step(*engine, strategy)});
   }
 
-  /// Memory of the fullest stage, or of one that lacks more than the nearest
-  /// miss so far: no more needs to be known of such a strategy.
-  MemoryBreakdown fullest(const Engine& engine, const Frame& frame,
-                          const Strategy& strategy) {
-    MemoryBreakdown most;
-    for (const StageBase& base : frame.stages) {
-      const StageShape& shape =
-          (*frame.shapes)[static_cast<std::size_t>(base.stage)];
-      const MemoryBreakdown memory =
-          estimate_memory(ledger(cache_.setting(), engine, frame.cut->sizes,
-                                 shape, strategy, base),
-                          base.stage);
-      if (most.peak() < memory.peak()) most = memory;
-      const auto lack = shortage(q_, most);
-      if (lack && is_farther(*lack)) break;
-    }
-    return most;
+  /// The stage that lacks most.
+  struct Miss {
+    const StageBase* base;
+    Shortage lack;
+  };
+
+  Ledger held(const Engine& engine, const Frame& frame,
+              const Strategy& strategy, const StageBase& base) const {
+    const StageShape& shape =
+        (*frame.shapes)[static_cast<std::size_t>(base.stage)];
+    return ledger(cache_.setting(), engine, frame.cut->sizes, shape, strategy,
+                  base);
   }
 
   /// Whether a strategy that lacks at least this much is no nearer miss.
@@ -109,11 +115,12 @@ class Ranker {
     return nullptr;
   }
 
-  void reject(const Strategy& strategy, const MemoryBreakdown& memory,
-              const Shortage& lack) {
+  void reject(const Engine& engine, const Frame& frame,
+              const Strategy& strategy, const Miss& miss) {
     ++ranking_.too_big;
-    if (is_farther(lack)) return;
-    ranking_.nearest_miss = {strategy, memory, lack.tier, lack.missing};
+    const Ledger book = held(engine, frame, strategy, *miss.base);
+    ranking_.nearest_miss = {strategy, estimate_memory(book, miss.base->stage),
+                             miss.lack.tier, miss.lack.missing};
   }
 
   void count_rules() {

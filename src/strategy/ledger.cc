@@ -179,6 +179,35 @@ std::array<Bytes, kPhases> phase_bytes(const Ledger& holdings, Tier tier) {
   return tier_sums(holdings)[static_cast<std::size_t>(tier)];
 }
 
+Fullness fullness(const Ledger& holdings) {
+  const TierSums sums = tier_sums(holdings);
+  const auto of = [&](Tier tier) {
+    return most(sums[static_cast<std::size_t>(tier)]);
+  };
+  return {of(Tier::device), of(Tier::host), of(Tier::nvme)};
+}
+
+Fullness fullness(const MemoryBreakdown& memory) {
+  return {memory.peak(), memory.host, memory.nvme};
+}
+
+bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary) {
+  constexpr int kReceives = 4;
+  const StageShare& a = more.share;
+  const StageShare& b = less.share;
+  if (a.dense < b.dense || a.experts < b.experts || a.ends < b.ends ||
+      a.largest_layer < b.largest_layer || a.largest_end < b.largest_end)
+    return false;
+  const auto of_more = phase_bytes(more.passes, Tier::device);
+  const auto of_less = phase_bytes(less.passes, Tier::device);
+  for (std::size_t i = 0; i < of_more.size(); ++i)
+    if (of_more[i] < of_less[i]) return false;
+  const auto last = static_cast<std::size_t>(Phase::backward);
+  for (std::size_t i = 0; i <= last; ++i)
+    if (of_more[i] < of_less[i] + kReceives * boundary) return false;
+  return true;
+}
+
 MemoryBreakdown estimate_memory(const Ledger& holdings, int stage) {
   const TierSums sums = tier_sums(holdings);
   const auto& device = sums[static_cast<std::size_t>(Tier::device)];
@@ -227,14 +256,8 @@ Bytes reserved(const MemoryBreakdown& memory) {
 
 Bytes driver_shown(const MemoryBreakdown& memory) { return memory.peak(); }
 
-Bytes node_host_bytes(const MemoryBreakdown& memory,
-                      const ClusterSpec& cluster) {
-  return memory.host * devices_of_node(cluster);
-}
-
-Bytes node_nvme_bytes(const MemoryBreakdown& memory,
-                      const ClusterSpec& cluster) {
-  return memory.nvme * devices_of_node(cluster);
+Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster) {
+  return bytes * devices_of_node(cluster);
 }
 
 Bytes load_peak(const Setting& setting, const Engine& engine,

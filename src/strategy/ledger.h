@@ -135,6 +135,13 @@ struct MemoryBreakdown {
   }
 };
 
+/// The most bytes of one device on each tier, whatever the phase.
+struct Fullness {
+  Bytes device, host, nvme;
+};
+Fullness fullness(const Ledger& holdings);
+Fullness fullness(const MemoryBreakdown& memory);
+
 /// The fullest phase of one stage.
 MemoryBreakdown estimate_memory(const Ledger& holdings, int stage);
 
@@ -150,15 +157,17 @@ std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
 /// which has most in flight.
 std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes);
 
+/// Whether a stage with `more` holds at least what one with `less` does, under
+/// any ZeRO, shard group and offload. `boundary` is a stage's input: two of
+/// them are received from each neighbour.
+bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary);
+
 /// What torch reports as reserved, and what nvidia-smi shows.
 Bytes reserved(const MemoryBreakdown& memory);
 Bytes driver_shown(const MemoryBreakdown& memory);
 
-/// Host and NVMe bytes of one node whose devices all hold `memory`.
-Bytes node_host_bytes(const MemoryBreakdown& memory,
-                      const ClusterSpec& cluster);
-Bytes node_nvme_bytes(const MemoryBreakdown& memory,
-                      const ClusterSpec& cluster);
+/// Bytes of one node whose devices all hold `bytes` of its host or NVMe.
+Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster);
 
 /// How weights arrive: each device reads its own part, or all of its stage and
 /// then keeps a part.
