@@ -152,7 +152,7 @@ TEST_CASE("a line that is no model says why") {
   says("gpt:layers=99999999999999999999,h=64", "layers must be a whole number");
   says("gpt:layers=3,hidden=100", "heads must be given");
   says("gpt:l=3,h=100000000,a=1", "hidden must be 1 to 1000000");
-  says("gpt:l=3,h=128,a=256", "head_size must be 1 to");
+  says("gpt:l=3,h=128,a=256", "hidden 128 is not a multiple of heads 256");
   says("gpt:l=3,h=128,k=2", "top_k needs experts");
   says("gpt:l=3,h=128,e=4", "top_k must be 1 to 4, not 0");
   says("gpt:l=20000,h=128", "layers[0].count must be 1 to 10000");

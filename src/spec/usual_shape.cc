@@ -170,6 +170,11 @@ Shape complete(TextFamily family, Shape shape) {
   fill(shape.vocab, is_gpt ? kGptVocab : kLlamaVocab);
   fill(shape.sequence, is_gpt ? kGptSequence : kLlamaSequence);
   fill(shape.kv_heads, shape.heads);
+  if (shape.head_size == 0 && shape.hidden % shape.heads != 0) {
+    throw Error(fmt::format("hidden {} is not a multiple of heads {}",
+                            shape.hidden, shape.heads),
+                "change one of them, or give head_size");
+  }
   fill(shape.head_size, shape.hidden / shape.heads);
   fill(shape.ffn, usual_ffn(family, shape.hidden));
   return shape;
