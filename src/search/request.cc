@@ -100,8 +100,7 @@ class Asking {
     } else {
       const auto all = engines();
       question.engines.assign(all.begin(), all.end());
-      told("--engine", names_of(question.engines),
-           "a strategy goes by the first it obeys");
+      told("--engine", names_of(question.engines), "the default");
     }
     question.workload.engine = question.engines.front()->name;
   }
@@ -162,7 +161,7 @@ class Asking {
     if (!request_.precision) choose_precision(workload, device);
     workload.gradient = request_.gradient.value_or(Precision::fp32);
     if (!request_.gradient) {
-      told("--grad-dtype", "fp32", "what the engine accumulates in");
+      told("--grad-dtype", "fp32", "the default");
     }
   }
 
@@ -208,8 +207,7 @@ BatchChoice default_batch(const ModelSpec& model, int sequence, int devices) {
   const std::int64_t least = divide_up(devices, kDevicesPerSequence);
   const std::int64_t batch =
       round_up(std::max(wanted, least), odd_part(devices));
-  std::string reason =
-      published ? "the model's publication" : "about 4M tokens";
+  std::string reason = published ? "published" : "about 4M tokens";
   if (batch != wanted) {
     reason += fmt::format(", raised from {} to suit {} GPUs", wanted, devices);
   }

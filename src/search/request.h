@@ -19,18 +19,18 @@ constexpr int kMostBatch = 10'000'000;
 
 /// Empty and zero fields take their default.
 struct Request {
-  std::string model;    // name, path or text, as load_model
-  std::string cluster;  // name or path, as load_cluster
-  ClusterOverrides machine;
+  std::string model = {};    // name, path or text, as load_model
+  std::string cluster = {};  // name or path, as load_cluster
+  ClusterOverrides machine = {};
   int gpus = 0;             // 0: machine.nodes, or one node
   int sequence = 0;         // tokens
   int global_batch = 0;     // sequences
   double batch_tokens = 0;  // instead of global_batch
-  std::optional<Precision> precision;
-  std::optional<Precision> gradient;
-  std::optional<AttentionKernel> attention;
-  std::string engine;  // empty: every engine there is, the default first
-  Limits limits;
+  std::optional<Precision> precision = {};
+  std::optional<Precision> gradient = {};
+  std::optional<AttentionKernel> attention = {};
+  std::string engine = {};  // empty: every engine there is, the default first
+  Limits limits = {};
   Objective objective = Objective::time;
   int top = 5;
   double margin = 0;
