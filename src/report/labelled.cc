@@ -79,6 +79,21 @@ std::string padded(const std::string& label) {
   return label + std::string(kLabelWidth - width, ' ');
 }
 
+// A word cut after commas and dashes: a backslash at the end of a line, the
+// rest in the first column.
+std::string cut_word(const std::string& word, std::size_t width) {
+  constexpr std::string_view kJoined = "\\\n";
+  std::string out;
+  std::string_view rest = word;
+  while (rest.size() > width - kJoined.size()) {
+    const std::size_t at = rest.find_last_of(",-", width - kJoined.size());
+    if (at == std::string_view::npos) break;
+    out += std::string(rest.substr(0, at + 1)) + std::string(kJoined);
+    rest.remove_prefix(at + 1);
+  }
+  return out + std::string(rest);
+}
+
 std::string joined(const std::string& label,
                    const std::vector<std::string>& lines,
                    std::string_view between) {
@@ -99,6 +114,15 @@ std::string markdown_line(const Labelled& line) {
 
 }  // namespace
 
+std::string wrapped(std::string_view text) {
+  std::string out;
+  for (const std::string& line :
+       lines_of(text, kScreenWidth, Break::at_commas_too)) {
+    out += line + "\n";
+  }
+  return out;
+}
+
 std::string render_text(const Labelled& line) {
   const std::size_t width =
       kScreenWidth - std::max(kLabelWidth, visible_width(line.label) + 2);
@@ -107,10 +131,10 @@ std::string render_text(const Labelled& line) {
                   "");
   }
   constexpr std::string_view kContinued = " \\";
-  return joined(
-      line.label,
-      lines_of(line.text, width - kContinued.size(), Break::at_blanks),
-      kContinued);
+  std::vector<std::string> lines =
+      lines_of(line.text, width - kContinued.size(), Break::at_blanks);
+  for (std::string& shown : lines) shown = cut_word(shown, width);
+  return joined(line.label, lines, kContinued);
 }
 
 std::string render_lines(const std::vector<Labelled>& lines, Format format) {

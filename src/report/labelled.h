@@ -13,7 +13,8 @@ namespace ztplan {
 constexpr std::size_t kScreenWidth = 80;  // of a piped terminal, as manuals use
 constexpr std::size_t kLabelWidth = 10;
 
-/// A command is broken at blanks only, with a backslash to copy.
+/// A command is broken at blanks, with a backslash to copy; a word too long for
+/// a line goes on in the first column of the next, where a shell joins it.
 enum class LineKind { prose, command };
 
 struct Labelled {
@@ -21,6 +22,9 @@ struct Labelled {
   std::string text;
   LineKind kind = LineKind::prose;
 };
+
+/// Prose without a label, from the first column.
+std::string wrapped(std::string_view text);
 
 /// Prose breaks at blanks, and after commas in a word too long for a line; a
 /// word that has none stays whole.

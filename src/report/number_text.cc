@@ -38,6 +38,7 @@ std::string count_text(double count) {
     if (std::abs(count) < scale.factor * kRoundsUp) continue;
     return three_digits(count / scale.factor) + scale.name;
   }
+  if (count == std::floor(count)) return fmt::format("{:.0f}", count);
   return three_digits(count);
 }
 

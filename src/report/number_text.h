@@ -11,7 +11,8 @@ namespace ztplan {
 
 /// Three digits: "0.123", "1.23", "12.3", "123", "1230".
 std::string three_digits(double value);
-/// "175B", "7.24B", "423K", "413": decimal.
+/// "175B", "7.24B", "423K", "413": decimal; whole numbers below 1000 as they
+/// are.
 std::string count_text(double count);
 /// "51.8%".
 std::string share_text(double share);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "report/labelled.h"
 #include "report/number_text.h"
 #include "report/plan_json.h"
 
@@ -13,9 +14,13 @@ namespace {
 
 using Cell = std::function<std::string(const Plan&)>;
 
+// When a column is shown: `always`, or where plans differ; of those the last
+// ones of the list below go first when the screen is too narrow.
+enum class Show { always, differing };
+
 struct PlanColumn {
   Column column;
-  bool always;  // shown even when all plans agree
+  Show show;
   Cell cell;
 };
 
@@ -25,50 +30,51 @@ Cell size(int Strategy::*field) {
   return [field](const Plan& plan) { return text_of(plan.strategy.*field); };
 }
 
-std::vector<PlanColumn> strategy_columns() {
-  const auto right = [](const char* title) {
-    return Column{title, Align::right};
-  };
+Column right(const char* title) { return {title, Align::right}; }
+
+// In the order of the table.
+std::vector<PlanColumn> size_columns() {
+  return {{right("tp"), Show::always, size(&Strategy::tensor)},
+          {right("pp"), Show::always, size(&Strategy::pipeline)},
+          {right("vpp"), Show::differing, size(&Strategy::virtual_stages)},
+          {right("cp"), Show::differing, size(&Strategy::context)},
+          {right("ep"), Show::differing, size(&Strategy::expert)},
+          {right("dp"), Show::always, size(&Strategy::data)},
+          {right("zero"), Show::always, size(&Strategy::zero)},
+          {right("micro"), Show::differing, size(&Strategy::micro_batch)},
+          {{"recompute"},
+           Show::always,
+           [](const Plan& p) { return to_text(p.strategy.recompute); }},
+          {{"offload"}, Show::differing, [](const Plan& p) {
+             return to_text(p.strategy.offload);
+           }}};
+}
+
+std::vector<PlanColumn> choice_columns() {
   return {
-      {right("tp"), true, size(&Strategy::tensor)},
-      {right("pp"), true, size(&Strategy::pipeline)},
-      {right("vpp"), false, size(&Strategy::virtual_stages)},
-      {right("cp"), false, size(&Strategy::context)},
-      {right("ep"), false, size(&Strategy::expert)},
-      {right("dp"), true, size(&Strategy::data)},
-      {right("zero"), true, size(&Strategy::zero)},
-      {right("shard"), false, size(&Strategy::shard_group)},
-      {right("micro"), false, size(&Strategy::micro_batch)},
-      {right("sp"), false,
-       [](const Plan& p) { return text_of(p.strategy.sequence_parallel); }},
-      {{"recompute"},
-       true,
-       [](const Plan& p) { return to_text(p.strategy.recompute); }},
-      {{"offload"},
-       false,
-       [](const Plan& p) { return to_text(p.strategy.offload); }},
+      {right("gpus"), Show::differing,
+       [](const Plan& p) { return text_of(p.gpus); }},
       {{"schedule"},
-       false,
+       Show::differing,
        [](const Plan& p) { return std::string(to_text(p.strategy.schedule)); }},
-      {{"cp_type"},
-       false,
-       [](const Plan& p) {
+      {{"engine"},
+       Show::differing,
+       [](const Plan& p) { return std::string(p.engine->name); }},
+      {right("shard"), Show::differing, size(&Strategy::shard_group)},
+      {right("sp"), Show::differing,
+       [](const Plan& p) { return text_of(p.strategy.sequence_parallel); }},
+      {{"cp_type"}, Show::differing, [](const Plan& p) {
          return std::string(to_text(p.strategy.context_kind));
-       }},
-      {{"engine"}, false, [](const Plan& p) { return p.engine->name; }},
-      {right("gpus"), false, [](const Plan& p) { return text_of(p.gpus); }}};
+       }}};
 }
 
 std::vector<PlanColumn> result_columns() {
-  return {{{"GiB", Align::right},
-           true,
+  return {{right("GiB"), Show::always,
            [](const Plan& p) { return gib_text(p.memory.peak()); }},
-          {{"step s", Align::right},
-           true,
+          {right("step s"), Show::always,
            [](const Plan& p) { return three_digits(p.time.total().value); }},
-          {{"MFU", Align::right}, true, [](const Plan& p) {
-             return share_text(p.throughput.mfu);
-           }}};
+          {right("MFU"), Show::always,
+           [](const Plan& p) { return share_text(p.throughput.mfu); }}};
 }
 
 bool differs(const std::vector<Plan>& plans, const Cell& cell) {
@@ -77,22 +83,57 @@ bool differs(const std::vector<Plan>& plans, const Cell& cell) {
   });
 }
 
+std::vector<PlanColumn> columns_for(const std::vector<Plan>& plans) {
+  std::vector<PlanColumn> columns;
+  for (const auto& group :
+       {size_columns(), choice_columns(), result_columns()}) {
+    for (const PlanColumn& column : group) {
+      if (column.show == Show::always || differs(plans, column.cell)) {
+        columns.push_back(column);
+      }
+    }
+  }
+  return columns;
+}
+
+Table table_of(const std::vector<Plan>& plans,
+               const std::vector<PlanColumn>& columns) {
+  Table table{{right("#")}, {}};
+  for (const PlanColumn& shown : columns) {
+    table.columns.push_back(shown.column);
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    table.rows.push_back({fmt::format("{}", i + 1)});
+    for (const PlanColumn& shown : columns) {
+      table.rows[i].push_back(shown.cell(plans[i]));
+    }
+  }
+  return table;
+}
+
+std::size_t width_of(const Table& table) {
+  std::size_t width = 0;
+  const std::string text = render_text(table);
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = text.find('\n', start);
+    width = std::max(width, end - start);
+    start = end + 1;
+  }
+  return width;
+}
+
 }  // namespace
 
 Table plan_table(const std::vector<Plan>& plans) {
-  Table table{{{"#", Align::right}}, {}};
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    table.rows.push_back({fmt::format("{}", i + 1)});
+  std::vector<PlanColumn> columns = columns_for(plans);
+  Table table = table_of(plans, columns);
+  while (width_of(table) > kScreenWidth) {
+    const auto last = std::ranges::find(columns.rbegin(), columns.rend(),
+                                        Show::differing, &PlanColumn::show);
+    if (last == columns.rend()) break;
+    columns.erase(std::next(last).base());
+    table = table_of(plans, columns);
   }
-  const auto add = [&](const PlanColumn& shown) {
-    if (!shown.always && !differs(plans, shown.cell)) return;
-    table.columns.push_back(shown.column);
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      table.rows[i].push_back(shown.cell(plans[i]));
-    }
-  };
-  std::ranges::for_each(strategy_columns(), add);
-  std::ranges::for_each(result_columns(), add);
   return table;
 }
 

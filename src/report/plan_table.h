@@ -8,8 +8,9 @@
 
 namespace ztplan {
 
-/// One row a plan. Sizes that all plans share (beyond tp, pp, dp and zero) are
-/// left out: the best strategy is printed in full above.
+/// One row a plan, of at most 80 columns. What all plans share (beyond tp, pp,
+/// dp and zero) is left out, as the best strategy is printed in full above; and
+/// what differs least tellingly, where the screen is too narrow.
 Table plan_table(const std::vector<Plan>& plans);
 
 /// One row a plan with everything, numbers exact.

@@ -73,15 +73,18 @@ std::string plans_json(const PlanAnswer& answer, std::size_t most,
 
 // Text.
 
+std::string rounded(std::int64_t count) {
+  return count_text(static_cast<double>(count));
+}
+
 std::string search_sentence(const Ranking& ranking) {
-  std::string out = fmt::format(
-      "{} strategies: {} illegal, {} too big", grouped(ranking.candidates),
-      grouped(ranking.illegal), grouped(ranking.too_big));
+  std::string out =
+      fmt::format("{}: {} illegal, {} too big", rounded(ranking.candidates),
+                  rounded(ranking.illegal), rounded(ranking.too_big));
   if (ranking.nearest_miss) {
-    out += fmt::format(" (the nearest by {})",
-                       text(ranking.nearest_miss->missing));
+    out += fmt::format(" (nearest by {})", text(ranking.nearest_miss->missing));
   }
-  return out + fmt::format(", {} fit", grouped(ranking.fit));
+  return out + fmt::format(", {} fit", rounded(ranking.fit));
 }
 
 std::vector<Labelled> best_lines(const PlanAnswer& answer, const Style& style) {
@@ -93,9 +96,9 @@ std::vector<Labelled> best_lines(const PlanAnswer& answer, const Style& style) {
     memory += fmt::format("; none leaves the margin of {} free",
                           share_text(answer.asked.request.margin));
   }
-  return {{painted(style, fit), memory},
-          {"best",
-           fmt::format("{} ({})", to_text(best.strategy), best.engine->name)},
+  return {{painted(style, fit),
+           fmt::format("{}; engine {}", memory, best.engine->name)},
+          {"best", to_text(best.strategy)},
           {"step", step_sentence(best)},
           {"speed", speed_sentence(best)}};
 }
@@ -133,7 +136,7 @@ std::string next_command(const PlanAnswer& answer) {
     const bool more = answer.ranking.nearest_miss.has_value();
     return command_text("plan", answer.asked, more ? 2 * gpus : gpus);
   }
-  return fmt::format("{} --strategy {} --trace step.json",
+  return fmt::format("{} --trace step.json --strategy={}",
                      command_text("simulate", answer.asked, gpus),
                      short_text(answer.ranking.plans.front().strategy));
 }
@@ -165,7 +168,7 @@ std::string rule_lines(const Ranking& ranking) {
 std::string plans_text(const PlanAnswer& answer, const Showing& showing) {
   const Ranking& ranking = answer.ranking;
   std::string out =
-      title(answer.asked) + "\n\n" +
+      title(answer.asked) + "\n" +
       render_lines(verdict_lines(answer, showing.style), showing.format) + "\n";
   if (!ranking.plans.empty()) {
     out += render(plan_table(ranking.plans), showing.format) + "\n";

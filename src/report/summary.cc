@@ -19,6 +19,11 @@ std::string whole_percent(double share) {
   return fmt::format("{:.0f}%", share * kPercent);
 }
 
+// Reasons that go without saying.
+bool is_plain(std::string_view reason) {
+  return reason == "the default" || reason == "the model's";
+}
+
 }  // namespace
 
 Fit fit_of(const Question& question, const Plan& plan) {
@@ -41,11 +46,11 @@ std::string painted(const Style& style, Fit fit) {
 
 std::string title(const Asked& asked) {
   const Question& q = asked.question;
-  return fmt::format(
+  return wrapped(fmt::format(
       "{} ({}) on {} x {} ({}), {} tokens x {}, {}", q.model.name,
       count_text(static_cast<double>(parameters(q.model))), q.cluster.devices,
       q.cluster.device.id, q.cluster.name, q.workload.sequence,
-      q.workload.global_batch, to_text(q.workload.precision));
+      q.workload.global_batch, to_text(q.workload.precision)));
 }
 
 std::string memory_sentence(const Question& question, const Plan& plan) {
@@ -88,8 +93,7 @@ std::string defaults_sentence(const std::vector<Default>& defaults) {
   for (const Default& taken : defaults) {
     out += fmt::format("{}{} {}", out.empty() ? "" : "; ", taken.option,
                        taken.value);
-    if (taken.reason != "the default")
-      out += fmt::format(" ({})", taken.reason);
+    if (!is_plain(taken.reason)) out += fmt::format(" ({})", taken.reason);
   }
   return out;
 }

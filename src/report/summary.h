@@ -21,7 +21,8 @@ Fit fit_of(const Question& question, const Plan& plan);
 std::string_view to_text(Fit fit);
 std::string painted(const Style& style, Fit fit);
 
-/// "gpt3-175b (175B) on 1024 x h100-sxm-80gb (dgx-h100), 2048 tokens x 1536".
+/// "gpt3-175b (175B) on 1024 x h100-sxm-80gb (dgx-h100), 2048 tokens x 1536,
+/// bf16", wrapped, with a newline.
 std::string title(const Asked& asked);
 /// "61.2 of 78.0 GiB a GPU, 16.8 GiB (21.5%) free", or what is missing where.
 std::string memory_sentence(const Question& question, const Plan& plan);
