@@ -225,7 +225,7 @@ std::string render_explanation(const ExplainAnswer& answer,
     return render_csv(explanation_csv(answer));
   }
   const Explanation& e = answer.explanation;
-  std::string out = title(answer.asked) + "\n\n" +
+  std::string out = title(answer.asked) + "\n" +
                     render_lines(reason_lines(answer, showing), showing.format);
   const bool differ = !e.time.empty() || !e.memory.empty();
   if (showing.style.verbose && e.best && differ) {

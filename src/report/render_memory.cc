@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/quantity_text.h"
 #include "report/answer.h"
 #include "report/command_text.h"
@@ -41,6 +43,7 @@ void write_curves(JsonWriter& json, const std::vector<StageCurve>& curves) {
     json.key("points").begin_array();
     for (const CurvePoint& point : curve.points) {
       json.begin_object().field("seconds", point.time);
+      json.field("phase", to_text(point.phase));
       json.field("bytes", point.bytes).end_object();
     }
     json.end_array().end_object();
@@ -80,20 +83,25 @@ Table term_table(const MemoryBreakdown& memory) {
   return table;
 }
 
+bool is_held(const std::vector<MemoryBreakdown>& stages, Term term) {
+  return std::ranges::any_of(stages, [&](const MemoryBreakdown& stage) {
+    return bytes_of(stage, term).value > 0;
+  });
+}
+
 Table stage_table(const std::vector<MemoryBreakdown>& stages) {
-  Table table{{{"stage", Align::right}, {"peak GiB", Align::right}, {"in"}},
-              {}};
-  for (const Term term : kTermsShown) {
-    table.columns.push_back({std::string(to_text(term)), Align::right});
-  }
+  Table table{{{"stage", Align::right}, {"GiB", Align::right}, {"in"}}, {}};
   for (const MemoryBreakdown& stage : stages) {
-    std::vector<std::string> row = {fmt::format("{}", stage.stage),
-                                    gib_text(stage.peak()),
-                                    std::string(to_text(stage.peak_phase))};
-    for (const Term term : kTermsShown) {
-      row.push_back(gib_text(bytes_of(stage, term)));
+    table.rows.push_back({fmt::format("{}", stage.stage),
+                          gib_text(stage.peak()),
+                          std::string(to_text(stage.peak_phase))});
+  }
+  for (const Term term : kTermsShown) {
+    if (!is_held(stages, term)) continue;
+    table.columns.push_back({std::string(to_text(term)), Align::right});
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      table.rows[i].push_back(gib_text(bytes_of(stages[i], term)));
     }
-    table.rows.push_back(std::move(row));
   }
   return table;
 }
@@ -201,7 +209,7 @@ std::string memory_text(const MemoryAnswer& answer, const MemoryFacts& facts,
   if (showing.seconds) {
     closing.push_back({"took", text(Seconds{*showing.seconds})});
   }
-  std::string out = title(answer.asked) + "\n\n" +
+  std::string out = title(answer.asked) + "\n" +
                     render_lines(verdict_lines(answer, showing.style), format);
   out += "\n" + render(term_table(answer.plan.memory), format);
   if (answer.plan.stages.size() > 1) {

@@ -111,7 +111,7 @@ std::string simulation_text(const SimulateAnswer& answer,
   if (showing.seconds) {
     closing.push_back({"took", text(Seconds{*showing.seconds})});
   }
-  std::string out = title(answer.asked) + "\n\n" +
+  std::string out = title(answer.asked) + "\n" +
                     render_lines(verdict_lines(answer, showing.style), format);
   out += "\n" + render(term_table(answer.plan.time), format);
   out += "\n" + render(stage_table(answer.stages), format);
