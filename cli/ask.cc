@@ -154,13 +154,9 @@ Strategy strategy_of(Flags& flags) {
   }
   const int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
   const Strategy strategy = parse_strategy(flags.strategy, gpus);
-  const int used = devices(strategy);
-  if (gpus > 0 && used != gpus) {
-    throw Error(
-        fmt::format("the strategy uses {} GPUs, --gpus says {}", used, gpus),
-        "leave dp out of it, and --gpus fixes it");
+  if (gpus == 0 && flags.nodes.empty()) {
+    flags.gpus = fmt::format("{}", devices(strategy));
   }
-  if (flags.nodes.empty()) flags.gpus = fmt::format("{}", used);
   return strategy;
 }
 

@@ -14,8 +14,8 @@ namespace ztplan {
 /// Throws `Error` naming the flag, what was typed and what is expected.
 Request request_of(const Flags& flags);
 
-/// The strategy of --strategy, on --gpus when that is given. `flags.gpus` is
-/// set to the devices it uses, so that the machine is laid out for them.
+/// The strategy of --strategy, on --gpus when that is given; else `flags.gpus`
+/// is set to the devices it uses, so that the machine is laid out for them.
 Strategy strategy_of(Flags& flags);
 
 /// "8": a whole number from 1 to `most`.

@@ -21,8 +21,7 @@ constexpr Flag on(const char* name, const char* help, bool Flags::*field) {
 }
 
 constexpr Flag kModel[] = {
-    text("--model", "M",
-         "name, model file, config.json, or gpt:layers=..,hidden=..,heads=..",
+    text("--model", "M", "name, file, config.json or gpt:layers=2,hidden=64,..",
          &Flags::model),
 };
 
@@ -52,7 +51,7 @@ constexpr Flag kTraining[] = {
     text("--seq", "N", "tokens of a sequence (default: the model's)",
          &Flags::seq),
     text("--global-batch", "N",
-         "sequences a step (default: the model's, or about 4M tokens)",
+         "sequences a step (default: published, or 4M tokens)",
          &Flags::global_batch),
     text("--tokens-per-batch", "N", "the same in tokens, as 4M",
          &Flags::tokens_per_batch),
@@ -66,8 +65,7 @@ constexpr Flag kTraining[] = {
 
 constexpr Flag kStrategy[] = {
     text("--strategy", "S",
-         "as tp=8,pp=8,dp=16,sp=1,zero=1 (default of a missing key: 1, none, "
-         "0)",
+         "as tp=8,pp=8,sp=1,zero=1; a missing key is 1, 0 or none",
          &Flags::strategy),
 };
 
@@ -119,7 +117,7 @@ constexpr Flag kTrace[] = {
 
 constexpr Flag kTolerance[] = {
     text("--tolerance", "P",
-         "exit with 6 when a median error is larger, as 20% (default: never)",
+         "exit with 6 when a median error is larger, as 20%",
          &Flags::tolerance),
 };
 
