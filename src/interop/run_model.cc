@@ -91,6 +91,14 @@ void add_experts(const CsvRow& row, FeedForward& ffn) {
   ffn.shared_width = noted_number(row, "shared ").value_or(0);
 }
 
+// A learned table grows with the sequence a run was set up for.
+ModelSpec with_positions(ModelSpec model, int sequence) {
+  if (model.positions == Positions::learned) {
+    model.position_rows = std::max(model.position_rows, sequence);
+  }
+  return model;
+}
+
 ModelSpec model_of_shape(const CsvRow& row, const std::string& name,
                          const Shape& shape) {
   const bool gated = is_gated(row, name);
@@ -133,13 +141,15 @@ ModelSpec model_of_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   const std::string name = essence(model_name(row.get("model")));
   const Shape shape = shape_of(row);
   for (const ModelSpec& model : known) {
-    if (is_called(model, name) && agrees(model, shape)) return model;
+    if (!is_called(model, name) || !agrees(model, shape)) continue;
+    return with_positions(model, shape.sequence.value_or(0));
+  }
+  if (notes_say(row, "hybrid") || notes_say(row, "mamba") ||
+      name.starts_with("nemotron3") || name.starts_with("nemotronv3")) {
+    throw Skip("not a plain transformer");
   }
   const bool routed = notes_say(row, "moe") && !notes_say(row, "moe-ffn");
   if (routed) throw Skip("its experts are not stated");
-  if (notes_say(row, "hybrid") || notes_say(row, "mamba")) {
-    throw Skip("not a plain transformer");
-  }
   if (name.starts_with("t5") || name.starts_with("bert")) {
     throw Skip("encoder models are not described by these columns");
   }

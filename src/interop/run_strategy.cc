@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "interop/run_cells.h"
+#include "strategy/stages.h"
 
 namespace ztplan {
 namespace {
@@ -120,6 +121,26 @@ int data_left(const CsvRow& row, const Strategy& s) {
   return data;
 }
 
+// As even as can be, the ends with fewer: they hold embedding and loss too.
+std::vector<int> uneven_stages(int layers, int stages) {
+  std::vector<int> counts(static_cast<std::size_t>(stages), layers / stages);
+  const int left = layers % stages;
+  const int first = (stages - left) / 2;
+  for (int i = 0; i < left; ++i) ++counts[static_cast<std::size_t>(first + i)];
+  return counts;
+}
+
+// Sources do not say how layers that do not divide were cut: first as if the
+// ends were layers (BLOOM, Llama 3), else one layer more in the middle stages.
+void cut_stages(Strategy& s, int layers) {
+  if (layers_divide(layers, s)) return;
+  s.ends_as_layers = true;
+  if (layers_divide(layers, s)) return;
+  s.ends_as_layers = false;
+  if (layers < s.pipeline || s.virtual_stages > 1) return;
+  s.stage_layers = uneven_stages(layers, s.pipeline);
+}
+
 void set_schedule(Strategy& s) {
   s.schedule =
       s.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
@@ -159,11 +180,13 @@ Strategy strategy_of_run(const CsvRow& row, int layers) {
   s.sequence_parallel =
       s.tensor > 1 && whole_cell(row, "sp", 1).value_or(1) == 1;
   s.zero = zero_of(row);
+  if (s.zero == 2 && s.pipeline > 1) s.zero = 1;
   s.offload = offload_of(row);
   s.recompute = recompute_of(row, layers / s.pipeline);
   s.micro_batch = size_cell(row, "micro_batch");
   s.shard_group = s.zero > 0 ? shard_of(row, s) : 0;
   set_schedule(s);
+  cut_stages(s, layers);
   return s;
 }
 

@@ -10,7 +10,8 @@ namespace ztplan {
 /// of the optimizer offloaded, MLP recomputation, ...
 /// Missing cells: sizes are 1; dp is what the GPUs leave; micro-batch is 1;
 /// sequence parallelism is on with tensor parallelism; ZeRO is 3 for a
-/// sharding flavour, else 0; nothing is recomputed or offloaded.
+/// sharding flavour, else 0; nothing is recomputed or offloaded. ZeRO 2 under a
+/// pipeline is stage 1: gradients are kept whole until the last micro-batch.
 Strategy strategy_of_run(const CsvRow& row, int layers);
 
 /// Sequence, batch, precision and attention. `eager` is what an empty

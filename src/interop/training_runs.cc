@@ -123,11 +123,15 @@ std::optional<Seconds> measured_step(const CsvRow& row,
   return Seconds{tokens / (*rate * devices)};
 }
 
+// States of a width that cannot be said yet: the time is comparable, the memory
+// is not.
+constexpr std::string_view kSmallStates = "bf16 weights and optimizer states";
+
 // The figures are GiB where a source says so and where torch counts; where it
 // says GB without more, GiB is likelier than 10^9.
 std::optional<Bytes> measured_peak(const CsvRow& row) {
   const auto gib = number_cell(row, "measured_peak_mem_gb");
-  if (!gib) return std::nullopt;
+  if (!gib || notes_say(row, kSmallStates)) return std::nullopt;
   constexpr double kMostGib = 1e6;
   if (*gib > kMostGib) throw Skip("measured_peak_mem_gb is absurd");
   return Bytes{static_cast<std::int64_t>(*gib * static_cast<double>(kGiB))};

@@ -1,0 +1,258 @@
+// Rows of a table of measured runs, and what each becomes.
+#include "interop/training_runs.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "interop/run_cells.h"
+#include "spec/catalog.h"
+#include "support/messages.h"
+
+using namespace ztplan;
+
+namespace {
+
+constexpr char kColumns[] =
+    "id,source,model,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpus,"
+    "gpus_per_node,tp,pp,vpp,dp,cp,ep,sp,zero_stage,fsdp,offload,micro_batch,"
+    "global_batch,recompute,precision,attention,measured_step_s,"
+    "measured_tokens_per_s_per_gpu,measured_peak_mem_gb,notes\n";
+
+/// A run of a known model on one node, in which a test changes a few cells.
+struct Cells {
+  std::string source = "mine", model = "Llama3-8B";
+  std::string shape = "32,4096,32,8,14336,128256,8192";
+  std::string gpu = "H100-SXM-80GB", gpus = "8", per_node = "8";
+  std::string sizes = "2,1,,4,1,1,1";  // tp pp vpp dp cp ep sp
+  std::string zero = "1", fsdp, offload = "none", micro = "1", batch = "64";
+  std::string recompute = "full", precision = "bf16", attention;
+  std::string step = "10", rate, memory = "40", notes;
+
+  std::string line() const {
+    std::string out = "r1";
+    for (const std::string& cell :
+         {source, model, shape, gpu, gpus, per_node, sizes, zero, fsdp, offload,
+          micro, batch, recompute, precision, attention, step, rate, memory,
+          notes}) {
+      out += "," + cell;
+    }
+    return out + "\n";
+  }
+};
+
+CsvTable table_of(const Cells& cells) {
+  return CsvTable::parse(kColumns + cells.line(), "runs.csv");
+}
+
+TrainingRun read(const Cells& cells) {
+  return read_run(table_of(cells)[0], all_models());
+}
+
+std::string reason(const Cells& cells) {
+  try {
+    read(cells);
+  } catch (const Skip& skip) {
+    return skip.what();
+  }
+  return "";
+}
+
+template <class Change>
+Cells with(Change change) {
+  Cells cells;
+  change(cells);
+  return cells;
+}
+
+}  // namespace
+
+TEST_CASE("a row becomes a question and a strategy") {
+  const TrainingRun run = read({});
+  CHECK(run.question.model.name == "llama3-8b");
+  CHECK(run.question.cluster.device.id == "h100-sxm-80gb");
+  CHECK(run.question.cluster.devices == 8);
+  CHECK(to_text(run.strategy) ==
+        "tp=2,pp=1,vpp=1,cp=1,ep=1,dp=4,sp=1,zero=1,offload=none,"
+        "recompute=full,micro=1,schedule=1f1b");
+  CHECK(run.question.workload.sequence == 8192);
+  CHECK(run.question.workload.global_batch == 64);
+  CHECK(run.step->value == 10);
+  CHECK(run.peak->value == 40 * kGiB);
+}
+
+TEST_CASE("missing cells take defaults") {
+  const TrainingRun run = read(with([](Cells& c) {
+    c.sizes = "2,,,,,,";
+    c.zero = c.offload = c.micro = c.batch = c.recompute = c.precision = "";
+  }));
+  CHECK(run.strategy.data == 4);
+  CHECK(run.strategy.sequence_parallel);
+  CHECK(run.strategy.zero == 0);
+  CHECK(run.strategy.micro_batch == 1);
+  CHECK(run.question.workload.global_batch == 4);  // dp * micro-batch
+  CHECK(run.question.workload.precision == Precision::bf16);
+}
+
+TEST_CASE("a step follows from tokens per second where it is not given") {
+  const TrainingRun run = read(with([](Cells& c) {
+    c.step = "";
+    c.rate = "1024";
+  }));
+  CHECK(run.step->value == doctest::Approx(64.0 * 8192 / (1024 * 8)));
+}
+
+TEST_CASE("words of sources become a strategy") {
+  struct Row {
+    const char *offload, *recompute, *fsdp, *text;
+  };
+  for (const Row& row :
+       {Row{"optimizer-cpu", "none", "", "offload=cpu,recompute=none"},
+        Row{"optimizer-cpu+params-cpu", "", "",
+            "offload=cpu+parameters,recompute=none"},
+        Row{"none", "\"selective:layernorm,moe_act\"", "",
+            "recompute=selective:norms+activation"},
+        Row{"none", "selective:core_attn", "", "recompute=selective,"},
+        Row{"none", "selective:every-2nd-layer", "", "recompute=full:16"},
+        Row{"none", "none", "FSDP2 2", "shard=2"}}) {
+    const TrainingRun run = read(with([&](Cells& c) {
+      c.offload = row.offload;
+      c.recompute = row.recompute;
+      c.fsdp = row.fsdp;
+    }));
+    CAPTURE(to_text(run.strategy));
+    CHECK(to_text(run.strategy).find(row.text) != std::string::npos);
+  }
+}
+
+TEST_CASE("the meter that showed the memory is read from the notes") {
+  const auto meter = [](const char* notes) {
+    return read(with([&](Cells& c) { c.notes = notes; })).meter;
+  };
+  CHECK(meter("memory = nvidia-smi snapshot") == Meter::driver);
+  CHECK(meter("peak = torch max_memory_allocated GiB") == Meter::allocated);
+  CHECK(meter("memory = max reserved GiB") == Meter::reserved);
+  CHECK(meter("") == Meter::reserved);
+}
+
+TEST_CASE("layers that do not divide are cut as their source did") {
+  // BLOOM-176B: 70 layers with both ends as a layer each over 12 stages.
+  const Cells bloom = with([](Cells& c) {
+    c.source = "bigscience-176b";
+    c.model = "BLOOM-proto-176B";
+    c.shape = "70,14336,112,112,57344,250880,2048";
+    c.gpu = "A100-SXM-80GB";
+    c.gpus = "384";
+    c.sizes = "4,12,,8,1,1,0";
+    c.batch = "2048";
+  });
+  CHECK(read(bloom).strategy.ends_as_layers);
+  const Cells uneven = with([](Cells& c) {
+    c.model = "other";
+    c.shape = "14,1024,16,16,4096,50304,2048";
+    c.sizes = "1,4,,2,1,1,0";
+  });
+  CHECK(to_text(read(uneven).strategy).ends_with("stages=ends"));
+  const Cells odd = with([](Cells& c) {
+    c.model = "other";
+    c.shape = "13,1024,16,16,4096,50304,2048";
+    c.sizes = "1,4,,2,1,1,0";
+  });
+  CHECK(to_text(read(odd).strategy).ends_with("stages=3-4-3-3"));
+}
+
+TEST_CASE("a model that is not known has its family's habits") {
+  const TrainingRun gated = read(with([](Cells& c) { c.model = "Qwen-9B"; }));
+  CHECK(gated.question.model.layers[0].layer.ffn.gated);
+  CHECK(gated.question.model.norm == Norm::rms);
+  const TrainingRun gpt = read(with([](Cells& c) { c.model = "GPT-9B"; }));
+  CHECK(!gpt.question.model.layers[0].layer.ffn.gated);
+  CHECK(gpt.question.model.tied);
+  const TrainingRun noted = read(with([](Cells& c) {
+    c.model = "GPT-9B";
+    c.notes =
+        "swiglu; untie-embeddings-and-output-weights; experts 8 top-2 "
+        "moe-ffn 1024 shared 512 etp 1";
+  }));
+  CHECK(noted.question.model.layers[0].layer.ffn.experts == 8);
+  CHECK(noted.question.model.layers[0].layer.ffn.top_k == 2);
+  CHECK(noted.question.model.layers[0].layer.ffn.shared_width == 512);
+}
+
+TEST_CASE("what cannot be predicted is skipped with a reason") {
+  struct Row {
+    void (*change)(Cells&);
+    const char* why;
+  };
+  for (const Row& row :
+       {Row{[](Cells& c) { c.model = "Llama3-8B (QLoRA)"; },
+            "LoRA and adapters cannot be said yet"},
+        Row{[](Cells& c) { c.notes = "SUSPICIOUS: twice the peak"; },
+            "its source's figures contradict each other"},
+        Row{[](Cells& c) { c.precision = "bnb.nf4 base + bf16"; },
+            "its weights are quantized"},
+        Row{[](Cells& c) { c.precision = "nvfp4"; },
+            "4-bit products cannot be said yet"},
+        Row{[](Cells& c) { c.offload = "activations-cpu"; },
+            "activations or gradients are offloaded"},
+        Row{[](Cells& c) { c.offload = "optimizer-cpu 25%"; },
+            "a part of the optimizer is offloaded"},
+        Row{[](Cells& c) { c.gpus = ""; }, "the number of GPUs is not stated"},
+        Row{[](Cells& c) { c.gpus = "12"; },
+            "tp*pp*dp*cp is not the number of GPUs"},
+        Row{[](Cells& c) { c.gpu = "Blackwell (unnamed)"; },
+            "the GPU is not named"},
+        Row{[](Cells& c) { c.step = c.memory = ""; },
+            "nothing comparable was measured"},
+        Row{[](Cells& c) {
+              c.step = c.memory = "";
+              c.notes = "OOM";
+            },
+            "it ran out of memory"},
+        Row{[](Cells& c) { c.step = "-1"; },
+            "measured_step_s is no positive number"},
+        Row{[](Cells& c) { c.memory = "1e9"; },
+            "measured_peak_mem_gb is absurd"},
+        Row{[](Cells& c) { c.micro = "x"; },
+            "micro_batch is no whole number from 0 to 1000000"},
+        Row{[](Cells& c) {
+              c.model = "other";
+              c.shape = ",,,,,,";
+            },
+            "the model's shape is not stated"},
+        Row{[](Cells& c) {
+              c.model = "other";
+              c.shape = "2,64,7,5,256,1000,128";
+            },
+            "the model's shape is impossible"}}) {
+    CAPTURE(std::string(row.why));
+    CHECK(reason(with(row.change)) == row.why);
+  }
+}
+
+TEST_CASE("a table without the columns it needs is refused by name") {
+  const auto check = [](const char* header) {
+    const CsvTable table = CsvTable::parse(header, "runs.csv");
+    return refusal([&] { check_columns(table); });
+  };
+  CHECK(check("id,model\n") ==
+        "the table has no column gpu, gpus, measured_step_s or "
+        "measured_peak_mem_gb");
+  CHECK(check("model,gpu,gpus,measured_peak_mem_gb\n").empty());
+}
+
+TEST_CASE("every row gets a result, in the order of the table") {
+  const Cells lora = with([](Cells& c) { c.model = "Llama3-8B (LoRA)"; });
+  const CsvTable table =
+      CsvTable::parse(kColumns + Cells().line() + lora.line(), "runs.csv");
+  std::int64_t done = 0;
+  const auto results =
+      predict_runs(table, [&](std::int64_t count) { done = count; });
+  CHECK(done == 2);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].skipped.empty());
+  CHECK(results[0].engine == "native");
+  CHECK(results[0].predicted_step->value > 0);
+  CHECK(results[0].predicted_peak->value > 0);
+  CHECK(results[1].skipped == "LoRA and adapters cannot be said yet");
+}
