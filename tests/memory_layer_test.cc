@@ -114,7 +114,7 @@ TEST_CASE("a Llama 3 8B layer keeps 139,400 bytes a token") {
 TEST_CASE("under flash attention its core keeps only log-sum-exp") {
   const Bytes less = saved(llama3_8b(), "") -
                      saved(llama3_8b(), "recompute=selective:attention");
-  CHECK(less == Bytes{4 * 32 * 4096});
+  CHECK(less == Bytes{std::int64_t{4} * 32 * 4096});
 }
 
 TEST_CASE("tensor and sequence parallelism divide what they cut") {
@@ -133,6 +133,26 @@ TEST_CASE("key and value heads are copied when tensor exceeds them") {
   const std::int64_t key_value = 4 * 8 * 128 / 8;
   CHECK(sixteen.value - 4096 * key_value ==
         (eight.value - 4096 * key_value) / 2);
+}
+
+// DeepSeek-V3: 128 heads of 128 + 64 and values of 128, latents of 1536 and 512
+// before and after their norms, and the rotary key.
+TEST_CASE("latent attention keeps whole heads and both latents") {
+  ModelSpec model = llama(1, 7168, 128, 128, 18432, 129280);
+  const Bytes plain = saved(model, "");
+  model.layers.front().layer.attention.latent = {1536, 512, 128, 64, 128};
+  const std::int64_t heads = std::int64_t{128} * (2 * 192 + 2 * 128);
+  const std::int64_t latents = std::int64_t{2} * (1536 + 512) + 64;
+  const std::int64_t replaced = std::int64_t{4} * 7168;
+  CHECK(saved(model, "") - plain == Bytes{8192 * (heads + latents - replaced)});
+}
+
+TEST_CASE("Ulysses copies key/value heads that are too few to trade") {
+  const ModelSpec model = llama3_8b();
+  const std::int64_t key_value = std::int64_t{4} * 8 * 128;
+  CHECK(saved(model, "cp=8,cp_type=ulysses") == saved(model, "cp=8"));
+  CHECK(saved(model, "cp=16,cp_type=ulysses") - saved(model, "cp=16") ==
+        Bytes{4096 / 16 * key_value});
 }
 
 // Two experts of eight a token: inner tensors twice a dense MLP's, tokens sent

@@ -39,9 +39,8 @@ bool has_wide_workspace(const DeviceSpec& device) {
 
 /// Tensors that a step allocates and frees again.
 bool comes_and_goes(const Holding& holding) {
-  const bool stays = holding.term == Term::parameters ||
-                     holding.term == Term::gradients ||
-                     holding.term == Term::optimizer;
+  const bool stays =
+      holding.from == kWholeStep.from && holding.until == kWholeStep.until;
   return holding.tier == Tier::device && !stays;
 }
 
