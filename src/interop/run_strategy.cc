@@ -90,7 +90,10 @@ Recompute recompute_of(const CsvRow& row, int stage_layers) {
 int zero_of(const CsvRow& row) {
   constexpr int kHighest = 3;
   if (const auto zero = whole_cell(row, "zero_stage", kHighest)) return *zero;
-  return folded(row.get("fsdp")).empty() ? 0 : kHighest;
+  const std::string flavour = folded(row.get("fsdp"));
+  const bool is_sharded =
+      !flavour.empty() && flavour != "0" && flavour != "none";
+  return is_sharded ? kHighest : 0;
 }
 
 // "FSDP2 64": the ranks that share states, when they are not all.

@@ -28,7 +28,8 @@ struct SourceFacts {
 };
 // Sources before FlashAttention (May 2022) computed scores. Jean Zay joins its
 // nodes with four Omni-Path links of 100 Gb/s (bigscience-workshop/bigscience,
-// README.md); fms-fsdp states 400 Gb/s a node (README.md).
+// README.md); fms-fsdp states 400 Gb/s a node (README.md);
+// VIA-Research/vTrain four HDR ports of 200 Gb/s.
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron", AttentionKernel::eager,
                 "4x100Gbps"},
@@ -38,6 +39,8 @@ constexpr std::array kSources = {
     SourceFacts{"paper-seqparallel-2022", "megatron", AttentionKernel::eager},
     SourceFacts{"paper-mtnlg-2022", "megatron", AttentionKernel::eager},
     SourceFacts{"dlperf", "megatron", AttentionKernel::eager},
+    SourceFacts{"VIA-Research/vTrain", "megatron", AttentionKernel::eager,
+                "4x200Gbps"},
     SourceFacts{"deepspeed", "native", AttentionKernel::eager},
     SourceFacts{"paper-megascale-2024", "megatron"},
     SourceFacts{"megatron-bridge", "megatron"},
@@ -50,7 +53,9 @@ constexpr std::array kSources = {
 };
 
 SourceFacts facts_of(std::string_view source) {
-  const auto found = std::ranges::find(kSources, source, &SourceFacts::source);
+  // A key may be followed by the file and revision that was read.
+  const std::string_view key = source.substr(0, source.find(' '));
+  const auto found = std::ranges::find(kSources, key, &SourceFacts::source);
   return found == kSources.end() ? SourceFacts{source, "native"} : *found;
 }
 
