@@ -101,7 +101,7 @@ TEST_CASE("a faster link or transport never takes more time") {
   for (int i = 0; i < 2000; ++i) {
     const PricedMachine slow = any.machine();
     const Group group = any.group(slow);
-    const std::int64_t bytes = 1LL << any.between(0, 33);
+    const std::int64_t bytes = std::int64_t{1} << any.between(0, 33);
     PricedMachine fast = slow;
     Level& level = fast.cluster.levels.at(static_cast<std::size_t>(
         any.between(0, static_cast<int>(fast.cluster.levels.size()) - 1)));
@@ -119,7 +119,7 @@ TEST_CASE("the ends of the bands enclose the price") {
   for (int i = 0; i < 1000; ++i) {
     const PricedMachine likely = any.machine();
     const Group group = any.group(likely);
-    const std::int64_t bytes = 1LL << any.between(0, 33);
+    const std::int64_t bytes = std::int64_t{1} << any.between(0, 33);
     PricedMachine fast = likely, slow = likely;
     fast.calibration = optimistic(likely.calibration);
     slow.calibration = pessimistic(likely.calibration);

@@ -111,8 +111,9 @@ ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
 
 std::vector<const Engine*> engines_of(const SourceFacts& facts) {
   std::vector<const Engine*> all(engines().begin(), engines().end());
-  std::ranges::stable_partition(
-      all, [&](const Engine* engine) { return engine->name == facts.engine; });
+  std::stable_partition(all.begin(), all.end(), [&](const Engine* engine) {
+    return engine->name == facts.engine;
+  });
   return all;
 }
 

@@ -15,7 +15,7 @@ struct StepTime {
   int stage = 0;  // the busiest, whose terms these are
   Seconds total() const;
   Seconds operator[](TimeTerm term) const {
-    return terms[static_cast<int>(term)];
+    return terms[static_cast<std::size_t>(term)];
   }
 };
 
