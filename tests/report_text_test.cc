@@ -14,13 +14,13 @@ TEST_CASE("a number is shown in three digits") {
     double value;
     const char* text;
   };
-  for (const auto& [value, text] :
+  for (const Row& row :
        {Row{0, "0"}, Row{0.0123456, "0.0123"}, Row{0.5, "0.500"},
         Row{1, "1.00"}, Row{9.994, "9.99"}, Row{9.996, "10.0"},
         Row{12.345, "12.3"}, Row{99.96, "100"}, Row{1234.4, "1234"},
         Row{-2.5, "-2.50"}, Row{0.00999996, "0.0100"}}) {
-    CAPTURE(value);
-    CHECK(three_digits(value) == text);
+    CAPTURE(row.value);
+    CHECK(three_digits(row.value) == row.text);
   }
 }
 
@@ -29,12 +29,12 @@ TEST_CASE("a count is shown with its decimal prefix") {
     double count;
     const char* text;
   };
-  for (const auto& [count, text] :
+  for (const Row& row :
        {Row{174604259328, "175B"}, Row{7241732096, "7.24B"},
         Row{423456, "423K"}, Row{413.2, "413"}, Row{999600, "1.00M"},
         Row{1e15, "1000T"}, Row{12, "12"}}) {
-    CAPTURE(count);
-    CHECK(count_text(count) == text);
+    CAPTURE(row.count);
+    CHECK(count_text(row.count) == row.text);
   }
 }
 
