@@ -42,7 +42,7 @@ TEST_CASE("a JSON value is read as its type says") {
   CHECK(v.keys() == std::vector<std::string>{"s", "i", "d", "t", "n", "list"});
   CHECK(v.string_or("absent", "x") == "x");
   CHECK(v.integer_or("n", 7) == 7);
-  CHECK(v.number_or("d", 0) == 1500.0);
+  CHECK(v.at("d").number() == 1500.0);
   CHECK_FALSE(v.boolean_or("absent", false));
 }
 

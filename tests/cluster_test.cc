@@ -44,13 +44,6 @@ std::string refusal_after(const std::function<void(ClusterSpec&)>& change) {
 
 }  // namespace
 
-TEST_CASE("devices within a level are those of all levels below") {
-  const ClusterSpec cluster = two_nodes();
-  CHECK(devices_within(cluster, 0) == 4);
-  CHECK(devices_within(cluster, 1) == 8);
-  CHECK_THROWS_AS(devices_within(cluster, 2), Bug);
-}
-
 TEST_CASE("a sound cluster is accepted") {
   CHECK_NOTHROW(validate(two_nodes()));
 }

@@ -310,7 +310,6 @@ JsonView JsonView::operator[](std::size_t index) const {
 
 bool JsonView::is_object() const { return get<Object>(value_) != nullptr; }
 bool JsonView::is_array() const { return get<Array>(value_) != nullptr; }
-bool JsonView::is_string() const { return get<std::string>(value_) != nullptr; }
 bool JsonView::is_number() const {
   return get<std::int64_t>(value_) != nullptr || get<double>(value_) != nullptr;
 }
@@ -356,10 +355,6 @@ std::string JsonView::string_or(std::string_view key,
 std::int64_t JsonView::integer_or(std::string_view key,
                                   std::int64_t fallback) const {
   return has(key) ? at(key).integer() : fallback;
-}
-
-double JsonView::number_or(std::string_view key, double fallback) const {
-  return has(key) ? at(key).number() : fallback;
 }
 
 bool JsonView::boolean_or(std::string_view key, bool fallback) const {

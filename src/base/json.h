@@ -34,7 +34,6 @@ class JsonView {
   JsonView operator[](std::size_t index) const;
   bool is_object() const;
   bool is_array() const;
-  bool is_string() const;
   bool is_number() const;
 
   std::string string() const;
@@ -45,7 +44,6 @@ class JsonView {
 
   std::string string_or(std::string_view key, std::string fallback) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
-  double number_or(std::string_view key, double fallback) const;
   bool boolean_or(std::string_view key, bool fallback) const;
 
   /// Every key must be one of these: a typo cannot become a default.

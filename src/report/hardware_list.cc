@@ -12,6 +12,7 @@
 #include "base/table.h"
 #include "report/number_text.h"
 #include "report/render.h"
+#include "spec/hardware_folder.h"
 
 namespace ztplan {
 namespace {
@@ -272,16 +273,6 @@ std::size_t count(const Hardware& hardware) {
          hardware.clusters.size() + hardware.networks.size();
 }
 
-// As ids are spelled: lower case, and - for a space or _.
-std::string fold(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == ' ' || c == '_') c = '-';
-  }
-  return out;
-}
-
 std::string joined(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) {
@@ -308,7 +299,7 @@ Hardware find_hardware(const Hardware& hardware, std::string_view name) {
     for (const auto& entry : entries) {
       std::vector<std::string> all = entry.aliases;
       all.push_back(id_of(entry));
-      if (std::ranges::find(all, fold(name)) != all.end()) {
+      if (std::ranges::find(all, fold_name(name)) != all.end()) {
         into.push_back(entry);
       }
       names.insert(names.end(), all.begin(), all.end());

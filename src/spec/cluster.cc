@@ -119,13 +119,6 @@ std::string_view to_text(LinkKind kind) {
   return "memory";
 }
 
-int devices_within(const ClusterSpec& cluster, std::size_t level) {
-  require(level < cluster.levels.size(), "a level of the cluster");
-  int joined = 1;
-  for (std::size_t i = 0; i <= level; ++i) joined *= cluster.levels[i].fanout;
-  return joined;
-}
-
 void validate(const ClusterSpec& cluster) {
   const Checker check{cluster};
   if (cluster.levels.empty()) check.fail("has no level");

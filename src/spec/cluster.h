@@ -92,9 +92,6 @@ struct ClusterSpec {
   auto operator<=>(const ClusterSpec&) const = default;
 };
 
-/// Devices joined by `levels[0..level]`. Requires level < levels.size().
-int devices_within(const ClusterSpec& cluster, std::size_t level);
-
 /// The first `devices` of `cluster`: whole inner levels, then as much of the
 /// next as it takes; unused levels stay, with a fanout of 1. Requires that they
 /// fill it evenly, 1 <= devices <= cluster.devices.

@@ -33,16 +33,6 @@ fs::path folder_path(HardwareFolder folder) {
   return fs::path(data_directory()) / "hardware" / folder_name(folder);
 }
 
-/// As ids are spelled: lower case, and - for a space or _.
-std::string fold(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c == ' ' || c == '_') c = '-';
-  }
-  return out;
-}
-
 /// A name that cannot lead out of its folder.
 bool is_plain(std::string_view name) {
   return !name.empty() && name.front() != '.' &&
@@ -69,6 +59,15 @@ JsonView find_or_refuse(HardwareFolder folder, std::string_view what,
 
 }  // namespace
 
+std::string fold_name(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == ' ' || c == '_') c = '-';
+  }
+  return out;
+}
+
 std::vector<std::string> hardware_ids(HardwareFolder folder) {
   std::vector<std::string> ids;
   std::error_code error;
@@ -87,7 +86,7 @@ JsonView load_hardware(HardwareFolder folder, const std::string& id) {
 
 std::optional<JsonView> find_hardware(HardwareFolder folder,
                                       std::string_view name) {
-  const std::string wanted = fold(name);
+  const std::string wanted = fold_name(name);
   if (!is_plain(wanted)) return std::nullopt;
   const std::vector<std::string> ids = hardware_ids(folder);
   if (std::binary_search(ids.begin(), ids.end(), wanted)) {
@@ -123,7 +122,7 @@ void refuse_name(std::string_view what, std::string_view name,
       }
     }
   }
-  const std::string nearest = nearest_name(fold(name), names);
+  const std::string nearest = nearest_name(fold_name(name), names);
   std::string hint = "`ztplan hardware` lists them";
   if (!nearest.empty()) hint = "did you mean " + nearest + "? " + hint;
   throw Error("no " + std::string(what) + " " + quote(name), hint);

@@ -15,6 +15,9 @@ namespace ztplan {
 
 enum class HardwareFolder { devices, nodes, clusters, networks };
 
+/// A name as ids are spelled: lower case, and - for a space or _.
+std::string fold_name(std::string_view name);
+
 /// Ids of a folder, sorted. Empty when it does not exist.
 std::vector<std::string> hardware_ids(HardwareFolder folder);
 

@@ -80,10 +80,6 @@ void WorkWriter::attention(const AttentionWork& work, std::int64_t count) {
   add(TimeTerm::compute, work, count, 0);
 }
 
-void WorkWriter::optimizer_pass(Bytes bytes) {
-  add(TimeTerm::optimizer, Stream{bytes}, 1, 0);
-}
-
 Recipe WorkWriter::take(std::string name) && {
   recipe_.name = std::move(name);
   return std::move(recipe_);

@@ -42,7 +42,6 @@ class WorkWriter {
   void attention(const AttentionWork& work, std::int64_t count);
   void collective(TimeTerm term, CollectiveOp op, const Group& group,
                   Bytes bytes, std::int64_t count, int beside);
-  void optimizer_pass(Bytes bytes);
   void launches(std::int64_t kernels) { recipe_.kernels += kernels; }
   /// What follows is (or is not) recomputation.
   void recompute(bool again) { again_ = again; }
