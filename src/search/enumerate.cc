@@ -19,7 +19,8 @@ std::vector<int> divisors(int n, int most) {
 }
 
 /// The user's list where there is one, else `usual`.
-std::vector<int> choose(const std::vector<int>& asked, std::vector<int> usual) {
+std::vector<int> choose(const std::vector<int>& asked,
+                        const std::vector<int>& usual) {
   return asked.empty() ? usual : asked;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 // Tokens of a step, 4Mi: Llama 2, arXiv 2307.09288, table 1 ("Global batch
 // size of 4M tokens").
-constexpr std::int64_t kDefaultBatchTokens = 4 * 1024 * 1024;
+constexpr std::int64_t kDefaultBatchTokens = std::int64_t{4} * 1024 * 1024;
 // Fewer sequences than a device in 8 would leave most strategies no
 // micro-batch to work on: tensor parallelism seldom leaves a node of 8.
 constexpr int kDevicesPerSequence = 8;

@@ -51,6 +51,7 @@ std::vector<ReasonCount> reasons(const std::vector<RunResult>& runs) {
     if (!run.skipped.empty()) ++counts[run.skipped];
   }
   std::vector<ReasonCount> found;
+  found.reserve(counts.size());
   for (const auto& [reason, count] : counts) found.push_back({reason, count});
   std::ranges::stable_sort(found, std::ranges::greater{}, &ReasonCount::count);
   return found;
@@ -87,6 +88,7 @@ Validation validate_runs(std::vector<RunResult> runs) {
   validation.sources = by_source(runs);
   validation.skipped = reasons(runs);
   std::vector<const RunResult*> all;
+  all.reserve(runs.size());
   for (const RunResult& run : runs) all.push_back(&run);
   validation.time = summarize_runs(all, time_error);
   validation.memory = summarize_runs(all, memory_error);

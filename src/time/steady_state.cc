@@ -42,7 +42,8 @@ Window last_periods(const std::vector<TaskId>& starts, const Strategy& strategy,
       passes - warm_up_passes(strategy, 0, micro_batches) - period;
   const int first = warm_up_passes(strategy, stage, micro_batches);
   const auto at = [&](int pair) {
-    return starts[static_cast<std::size_t>(first + 2 * pair)];
+    const int pass = first + 2 * pair;
+    return starts[static_cast<std::size_t>(pass)];
   };
   return {at(pairs - 2 * period), at(pairs - period), at(pairs)};
 }

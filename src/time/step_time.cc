@@ -48,7 +48,8 @@ StepTime estimate_step(const Setting& setting, const Engine& engine,
     const auto found =
         find_rhythm(graph, prices, timeline, strategy, some, time.stage);
     if (!found) continue;
-    go_on(time, *found, static_cast<double>((all - some) / period));
+    const int periods = (all - some) / period;
+    go_on(time, *found, periods);
     return time;
   }
   return walk(setting, engine, strategy, machine, all);
