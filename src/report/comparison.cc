@@ -47,6 +47,16 @@ double value_of(const Plan& plan, Objective objective) {
   return plan.time.total().value;
 }
 
+std::string tie(const Plan& best, const Plan& other,
+                const std::string& reason) {
+  const Bytes less = other.memory.peak() - best.memory.peak();
+  if (less.value > 0) {
+    return fmt::format("#1 and #2 tie; #1 holds {} less", text(less));
+  }
+  return reason.empty() ? "#1 and #2 are equal"
+                        : fmt::format("#1 and #2 tie; #1 has {}", reason);
+}
+
 }  // namespace
 
 std::string advantage(const Plan& best, const Plan& other,
@@ -60,10 +70,7 @@ std::string comparison(const Plan& best, const Plan& other,
   const double first = value_of(best, objective);
   const double share = (value_of(other, objective) - first) / first;
   const std::string reason = advantage(best, other, objective);
-  if (share <= 0) {
-    return reason.empty() ? "#1 and #2 are equal; the shorter text goes first"
-                          : fmt::format("#1 and #2 tie; #1 has {}", reason);
-  }
+  if (share <= 0) return tie(best, other, reason);
   const std::string lead = fmt::format("#1 beats #2 by {}", share_text(share));
   return reason.empty() ? lead : fmt::format("{}: {}", lead, reason);
 }

@@ -99,12 +99,13 @@ std::string defaults_sentence(const std::vector<Default>& defaults) {
 }
 
 std::vector<Labelled> misfit_lines(const Misfit& misfit) {
-  std::vector<Labelled> lines = {{misfit.rule, misfit.detail}};
+  std::vector<Labelled> lines = {
+      {"rule", fmt::format("{}: {}", misfit.rule, misfit.detail)}};
   if (!misfit.nearest.empty()) {
     lines.push_back({"", fmt::format("nearest: {}", misfit.nearest)});
   }
   lines.push_back(
-      {"", fmt::format("rule of {} engine ({})",
+      {"", fmt::format("of {} engine ({})",
                        misfit.engine == "any" ? "any" : "the " + misfit.engine,
                        misfit.source)});
   return lines;
