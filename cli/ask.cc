@@ -153,7 +153,7 @@ Strategy strategy_of(Flags& flags) {
                 "add --strategy tp=8,pp=8,sp=1,zero=1; ztplan plan finds one");
   }
   const int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
-  const Strategy strategy = parse_strategy(flags.strategy, gpus);
+  Strategy strategy = parse_strategy(flags.strategy, gpus);
   if (gpus == 0 && flags.nodes.empty()) {
     flags.gpus = fmt::format("{}", devices(strategy));
   }

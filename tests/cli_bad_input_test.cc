@@ -122,7 +122,7 @@ TEST_CASE("files that are no models are refused, quickly") {
   here.write("deep.json", nested(100'000));
   here.write("list.json", "[1, 2, 3]");
   here.write("unknown.json", R"({"model_type": "no_such_model"})");
-  here.write("huge.json", std::string(100 * 1000 * 1000, ' '));
+  here.write("huge.json", std::string(100'000'000, ' '));
   ::mkfifo(here.file("fifo.json").c_str(), 0600);
   ::mkdir(here.file("folder.json").c_str(), 0700);
   check_rows({{"plan --model ./missing.json --gpus 8", 2, "missing.json"},
