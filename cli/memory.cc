@@ -16,6 +16,7 @@ std::vector<StageCurve> curves_of(const Judged& judged) {
   const Setting setting{question.model, question.cluster, question.workload};
   const Step step = simulate_step(question, judged.plan);
   std::vector<StageCurve> curves;
+  curves.reserve(static_cast<std::size_t>(step.graph.stages()));
   for (int stage = 0; stage < step.graph.stages(); ++stage) {
     curves.push_back(
         {stage, memory_curve(setting, *judged.plan.engine, judged.plan.strategy,

@@ -44,7 +44,7 @@ const Words kMemoryTerms = {"parameters_bytes", "gradients_bytes",
                             "optimizer_bytes",  "activations_bytes",
                             "gathered_bytes",   "buffers_bytes",
                             "overhead_bytes"};
-const Words kTimeTerms_ = {
+const Words kStepTerms = {
     "compute_seconds",     "tensor_comm_seconds", "context_comm_seconds",
     "expert_comm_seconds", "data_comm_seconds",   "pipeline_comm_seconds",
     "offload_seconds",     "optimizer_seconds",   "bubble_seconds"};
@@ -66,11 +66,10 @@ void check_memory(const json& memory) {
 }
 
 void check_time(const json& time) {
-  check_keys(time, kTimeTerms_);
+  check_keys(time, kStepTerms);
   check_keys(time, {"step_seconds", "low_seconds", "high_seconds"});
   double sum = 0;
-  for (const std::string& term : kTimeTerms_)
-    sum += time.at(term).get<double>();
+  for (const std::string& term : kStepTerms) sum += time.at(term).get<double>();
   const double step = time.at("step_seconds").get<double>();
   CHECK(sum == doctest::Approx(step).epsilon(1e-12));
   CHECK(time.at("low_seconds").get<double>() <= step);
