@@ -157,7 +157,7 @@ ModelSpec model_of_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
       *shape.hidden == 0 || *shape.heads == 0) {
     throw Skip("the model's shape is not stated");
   }
-  const ModelSpec model = model_of_shape(row, name, shape);
+  ModelSpec model = model_of_shape(row, name, shape);
   try {
     validate(model);
   } catch (const Error&) {

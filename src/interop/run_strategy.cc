@@ -129,7 +129,8 @@ std::vector<int> uneven_stages(int layers, int stages) {
   std::vector<int> counts(static_cast<std::size_t>(stages), layers / stages);
   const int left = layers % stages;
   const int first = (stages - left) / 2;
-  for (int i = 0; i < left; ++i) ++counts[static_cast<std::size_t>(first + i)];
+  for (int i = first; i < first + left; ++i)
+    ++counts[static_cast<std::size_t>(i)];
   return counts;
 }
 
