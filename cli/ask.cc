@@ -101,6 +101,21 @@ ClusterOverrides machine_of(const Flags& flags) {
   return machine;
 }
 
+template <class Value>
+void read_word(const std::string& typed, Value (*parse)(std::string_view),
+               auto& value) {
+  if (!typed.empty()) value = parse(typed);
+}
+
+void read_states(const Flags& flags, Request& request) {
+  read_word(flags.optimizer, parse_optimizer, request.optimizer);
+  read_word(flags.optimizer_dtype, parse_precision, request.moments);
+  read_word(flags.param_dtype, parse_precision, request.parameter);
+  read_word(flags.lora, parse_adapters, request.adapters);
+  read_word(flags.quantize, parse_quantize, request.quantize);
+  read_word(flags.load, parse_loading, request.loading);
+}
+
 void read_workload(const Flags& flags, Request& request) {
   request.engine = flags.engine;
   request.sequence = whole_or_zero("--seq", flags.seq, kMostSequence);
@@ -118,6 +133,7 @@ void read_workload(const Flags& flags, Request& request) {
   if (!flags.attention.empty()) {
     request.attention = parse_attention(flags.attention);
   }
+  read_states(flags, request);
 }
 
 void read_search(const Flags& flags, Request& request) {

@@ -47,7 +47,9 @@ constexpr Flag kMachine[] = {
 
 constexpr Flag kTraining[] = {
     text("--engine", "NAME",
-         "megatron or native (default: megatron, then native)", &Flags::engine),
+         "megatron, native, deepspeed, fsdp or colossalai (default: megatron, "
+         "then native)",
+         &Flags::engine),
     text("--seq", "N", "tokens of a sequence (default: the model's)",
          &Flags::seq),
     text("--global-batch", "N",
@@ -61,6 +63,21 @@ constexpr Flag kTraining[] = {
          &Flags::grad_dtype),
     text("--attention", "A", "flash or eager (default: flash)",
          &Flags::attention),
+    text("--optimizer", "O",
+         "adam, adam8bit, sgd, momentum, adagrad, lion, lamb or muon (adam)",
+         &Flags::optimizer),
+    text("--optimizer-dtype", "P", "fp32 or bf16 optimizer states (fp32)",
+         &Flags::optimizer_dtype),
+    text("--param-dtype", "P",
+         "dtype weights are stored in (default: the engine's)",
+         &Flags::param_dtype),
+    text("--lora", "SPEC", "train adapters alone, as r=8,targets=q,v",
+         &Flags::lora),
+    text("--quantize", "Q", "frozen weights as nf4, nf4,double or int8",
+         &Flags::quantize),
+    text("--load", "L",
+         "weights arrive partitioned or replicated (partitioned)",
+         &Flags::load),
 };
 
 constexpr Flag kStrategy[] = {

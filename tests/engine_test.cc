@@ -25,7 +25,7 @@ TEST_CASE("an unknown engine is refused with those there are") {
           "there is no engine \"megatorn\"; engines: megatron, native");
     CHECK(error.hint() == "did you mean megatron?");
   }
-  CHECK_THROWS_AS(find_engine("deepspeed"), Error);
+  CHECK_THROWS_AS(find_engine("deepspede"), Error);
 }
 
 TEST_CASE("a legal strategy has no misfit") {

@@ -33,7 +33,7 @@ MemoryFacts memory_facts(const Question& question, const Plan& plan) {
   facts.load_peak =
       load_peak(setting, *plan.engine,
                 stage_share(question.model, sizes, shape, strategy), strategy,
-                Loading::partitioned);
+                question.workload.loading);
   facts.activation_per_layer = largest_kept(sizes, strategy);
   facts.largest_tensor = largest_tensor(sizes);
   return facts;

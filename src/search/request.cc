@@ -98,7 +98,7 @@ class Asking {
     if (!request_.engine.empty()) {
       question.engines = {&find_engine(request_.engine)};
     } else {
-      const auto all = engines();
+      const auto all = default_engines();
       question.engines.assign(all.begin(), all.end());
       told("--engine", names_of(question.engines), "the default");
     }
@@ -163,6 +163,20 @@ class Asking {
     if (!request_.gradient) {
       told("--grad-dtype", "fp32", "the default");
     }
+    workload.optimizer = request_.optimizer.value_or(OptimizerKind::adam);
+    workload.moments = request_.moments.value_or(Precision::fp32);
+    workload.parameter = request_.parameter;
+    workload.adapters = request_.adapters;
+    workload.quantize = request_.quantize;
+    workload.loading = request_.loading;
+    check_quantized(workload);
+  }
+
+  static void check_quantized(const Workload& workload) {
+    if (workload.quantize == Quantize::none || workload.adapters.any()) return;
+    throw Error(fmt::format("weights in {} cannot be trained",
+                            to_text(workload.quantize)),
+                "add --lora r=8: adapters are trained beside them");
   }
 
   void choose_precision(Workload& workload, const DeviceSpec& device) {

@@ -29,7 +29,13 @@ struct Request {
   std::optional<Precision> precision = {};
   std::optional<Precision> gradient = {};
   std::optional<AttentionKernel> attention = {};
-  std::string engine = {};  // empty: every engine there is, the default first
+  std::optional<OptimizerKind> optimizer = {};
+  std::optional<Precision> moments = {};
+  std::optional<Precision> parameter = {};
+  Adapters adapters = {};
+  Quantize quantize = Quantize::none;
+  Loading loading = Loading::partitioned;
+  std::string engine = {};  // empty: those of `default_engines`
   Limits limits = {};
   Objective objective = Objective::time;
   int top = 5;

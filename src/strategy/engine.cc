@@ -30,8 +30,15 @@ bool is_common(const Rule& rule) {
 }  // namespace
 
 std::span<const Engine* const> engines() {
-  static const Engine* const all[] = {&megatron_engine(), &native_engine()};
+  static const Engine* const all[] = {&megatron_engine(), &native_engine(),
+                                      &deepspeed_engine(), &fsdp_engine(),
+                                      &colossalai_engine()};
   return all;
+}
+
+std::span<const Engine* const> default_engines() {
+  constexpr std::size_t kSearched = 2;  // the first two of all
+  return engines().first(kSearched);
 }
 
 const Engine& find_engine(std::string_view name) {

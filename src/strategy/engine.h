@@ -42,12 +42,15 @@ struct Rule {
   Misfit (*explain)(const Setting&, const Strategy&);
 };
 
+struct EngineMemory;  // strategy/engine_memory.h
+
 struct Engine {
   const char* name;             // "megatron"
   const char* version;          // whose behaviour the rules and sizes are
   std::span<const Rule> rules;  // beside the rules that hold for any engine
   int vocab_multiple;  // rows of the vocabulary are padded to this times tensor
   std::int64_t bucket_elements;  // of gradient reduction, at least
+  const EngineMemory* memory;    // what it keeps on a device and on the host
 };
 
 /// Rules of arithmetic and of transformers, true for every engine.
@@ -56,6 +59,8 @@ std::span<const Rule> common_rules();
 /// All engines, the default first. `find_engine` throws `Error` on a name it
 /// does not know and says which it does.
 std::span<const Engine* const> engines();
+/// Those a search goes by when none is named: docs/decisions.
+std::span<const Engine* const> default_engines();
 const Engine& find_engine(std::string_view name);
 
 /// The first rule broken, common ones first; null when legal. Allocates

@@ -2,14 +2,11 @@
 // buckets, its copies on the host. Rules of legality are engine.h's.
 #pragma once
 
-#include <string_view>
-
 #include "strategy/ledger.h"
 
 namespace ztplan {
 
 struct EngineMemory {
-  std::string_view engine;
   LossKernel loss;
   /// Phase in which the loss is last held. Measured: torchtitan, Llama 3 8B
   /// with context parallelism and 70B with tensor 8, whose peaks are the loss
@@ -34,12 +31,14 @@ struct EngineMemory {
   /// A 16-bit gradient stays beside the fp32 one it is added to.
   bool narrow_gradients;
   /// What the allocator loses to fragmentation: one part in so many of the
-  /// tensors that come and go. Eager runs lose 3 to 10 %, compiled ones 2 %.
+  /// tensors that come and go.
   std::int64_t slack_over;
   const char* source;
 };
 
-/// Of an engine by name; an unknown or empty name has the memory of `native`.
-const EngineMemory& engine_memory(std::string_view engine);
+// What the allocator loses of tensors that come and go: eager runs 3 to 10 %,
+// compiled or fused ones 2 to 5 %.
+constexpr std::int64_t kFusedSlack = 20;
+constexpr std::int64_t kEagerSlack = 10;
 
 }  // namespace ztplan

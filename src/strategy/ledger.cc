@@ -32,7 +32,7 @@ void add_ends(const ModelSpec& model, const EndShare& ends,
 Place place_of(const Setting& setting, const Engine& engine,
                const StageSizes& sizes, const StageShape& shape,
                const Strategy& strategy, int stage, const StageShare& share) {
-  const EngineMemory& keeps = engine_memory(engine.name);
+  const EngineMemory& keeps = *engine.memory;
   return {
       .setting = setting,
       .engine = engine,
@@ -89,7 +89,7 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   const ModelSpec& model = setting.model;
   StageSizes sizes;
   sizes.vocab = padded_vocab(engine, model, strategy.tensor);
-  const EngineMemory& keeps = engine_memory(engine.name);
+  const EngineMemory& keeps = *engine.memory;
   for (const Layer& kind : kinds.kinds) {
     LayerActivations one =
         layer_activations(model, kind, setting.workload, strategy);
@@ -263,7 +263,7 @@ Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster) {
 Bytes load_peak(const Setting& setting, const Engine& engine,
                 const StageShare& share, const Strategy& strategy,
                 Loading loading) {
-  const EngineMemory& keeps = engine_memory(engine.name);
+  const EngineMemory& keeps = *engine.memory;
   const StateBytes bytes = state_bytes(setting.workload, keeps, strategy);
   const std::int64_t owned =
       padded_shard(share.dense, zero_group(strategy)) +

@@ -169,10 +169,6 @@ Bytes driver_shown(const MemoryBreakdown& memory);
 /// Bytes of one node whose devices all hold `bytes` of its host or NVMe.
 Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster);
 
-/// How weights arrive: each device reads its own part, or all of its stage and
-/// then keeps a part.
-enum class Loading { partitioned, replicated };
-
 /// Device bytes at the worst moment before the first step.
 Bytes load_peak(const Setting& setting, const Engine& engine,
                 const StageShare& share, const Strategy& strategy,

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,26 @@ struct Recompute {
   auto operator<=>(const Recompute&) const = default;
 };
 
+/// What gradients are made smaller by on their way. `topk` sends the largest
+/// hundredth with error feedback (Lin et al., arXiv 1712.01887); `one_bit`
+/// signs with error feedback (1-bit Adam, arXiv 2102.02888); `quantized` blocks
+/// of integers (ZeRO++, arXiv 2306.10209).
+enum class Compression { none, topk, one_bit, quantized };
+
+/// What engines leave to be tuned. An absent value is the engine's default.
+struct Tuning {
+  std::optional<std::int64_t> bucket;      // elements gradients are reduced by
+  std::optional<bool> overlap;             // reduction beside backward
+  std::optional<Precision> communication;  // dtype gradients are reduced in
+  Compression compression = Compression::none;
+  std::optional<std::int64_t> prefetch;    // ZeRO 3: elements gathered ahead
+  std::optional<std::int64_t> live;        // ZeRO 3: most elements gathered
+  std::optional<std::int64_t> persistent;  // ZeRO 3: kept whole up to this size
+  int secondary = 0;  // hpZ: ranks that share a second copy; 0: none
+  bool quantized_weights = false;  // qwZ: weights gathered as int8
+  auto operator<=>(const Tuning&) const = default;
+};
+
 struct Strategy {
   int tensor = 1;
   int pipeline = 1;
@@ -52,8 +74,37 @@ struct Strategy {
   ContextKind context_kind = ContextKind::ring;
   bool ends_as_layers = false;    // embedding and loss count as a layer each
   std::vector<int> stage_layers;  // of each stage or chunk; empty: even
+  Tuning tuning;
   auto operator<=>(const Strategy&) const = default;
 };
+
+enum class OptimizerKind {
+  adam,
+  adam8bit,
+  sgd,
+  momentum,
+  adagrad,
+  lion,
+  lamb,
+  muon
+};
+
+/// Low-rank adapters beside frozen weights (LoRA, arXiv 2106.09685).
+struct Adapters {
+  int rank = 0;  // 0: every weight is trained
+  bool q = false, k = false, v = false, o = false;
+  bool gate = false, up = false, down = false;
+  auto operator<=>(const Adapters&) const = default;
+  bool any() const { return rank > 0; }
+};
+
+/// Frozen weights of linear layers in blocks of integers: 4-bit NormalFloat,
+/// with its scales quantized too (QLoRA, arXiv 2305.14314), or 8-bit.
+enum class Quantize { none, nf4, nf4_double, int8 };
+
+/// How weights arrive: each device reads its own part, or all of its stage and
+/// then keeps a part.
+enum class Loading { partitioned, replicated };
 
 /// What is trained per step, in which numbers, by whose rules.
 struct Workload {
@@ -62,6 +113,12 @@ struct Workload {
   Precision precision = Precision::bf16;
   Precision gradient = Precision::fp32;  // dtype gradients accumulate in
   AttentionKernel attention = AttentionKernel::flash;
+  OptimizerKind optimizer = OptimizerKind::adam;
+  Precision moments = Precision::fp32;  // dtype of the optimizer's states
+  std::optional<Precision> parameter;   // dtype of weights; else the engine's
+  Adapters adapters;
+  Quantize quantize = Quantize::none;  // of frozen weights
+  Loading loading = Loading::partitioned;
   std::string engine;  // a name known to strategy/engine
   auto operator<=>(const Workload&) const = default;
 };
@@ -89,6 +146,13 @@ constexpr int kMaxDevices = 1'000'000'000;
 ///   shard=8          (default: all of data * context)
 ///   stages=7-8-8-7   layers of each stage, or of each of pp*vpp chunks, or
 ///   stages=ends      embedding and loss count as a layer (default even)
+///   bucket=5e7       elements of a gradient bucket (default the engine's)
+///   overlap=0        gradients are reduced after backward, not beside it
+///   comm=bf16        dtype gradients are reduced in
+///   compress=topk    or onebit, quantized
+///   prefetch=, live=, persist=   elements under ZeRO 3
+///   hpz=8            ranks that share a second copy of the weights
+///   qw=1             weights are gathered as int8
 /// `parse_strategy` reads it back to an equal value.
 std::string to_text(const Strategy& strategy);
 
@@ -123,6 +187,22 @@ Offload parse_offload(std::string_view text);
 ///   full | full:4                every layer | the first 4 of each chunk
 std::string to_text(const Recompute& recompute);
 Recompute parse_recompute(std::string_view text);
+
+std::string_view to_text(Compression compression);
+std::string_view to_text(OptimizerKind optimizer);
+std::string_view to_text(Quantize quantize);
+std::string_view to_text(Loading loading);
+Compression parse_compression(std::string_view text);
+OptimizerKind parse_optimizer(std::string_view text);
+/// "nf4", "nf4,double", "int8" or "none".
+Quantize parse_quantize(std::string_view text);
+Loading parse_loading(std::string_view text);
+
+/// "r=8,targets=q,v"; targets are any of q, k, v, o, gate, up, down, or "all";
+/// none named are q and v, as PEFT's default for Llama. "none" when there are
+/// no adapters.
+std::string to_text(const Adapters& adapters);
+Adapters parse_adapters(std::string_view text);
 
 /// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1.
 int bytes_of(Precision precision);

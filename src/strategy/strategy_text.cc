@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bitset>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -32,6 +34,25 @@ void parse_stages(std::string_view value, Strategy& strategy) {
     if (!layers) refuse("stages", value, kStageForms);
     strategy.stage_layers.push_back(*layers);
   }
+}
+
+// Elements: "50000000" or "5e7".
+std::int64_t parse_elements(std::string_view key, std::string_view value) {
+  constexpr double kMostElements = 1e12;
+  double number = -1;
+  const auto [stop, problem] =
+      std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool whole = problem == std::errc{} &&
+                     stop == value.data() + value.size() &&
+                     number == std::floor(number);
+  if (!whole || number < 0 || number > kMostElements)
+    refuse(key, value, "a whole number of elements up to 1e12, as 5e7");
+  return static_cast<std::int64_t>(number);
+}
+
+template <std::optional<std::int64_t> Tuning::*elements>
+void read_elements(std::string_view key, std::string_view value, Strategy& s) {
+  s.tuning.*elements = parse_elements(key, value);
 }
 
 using Reader = void (*)(std::string_view key, std::string_view value,
@@ -77,6 +98,30 @@ constexpr Key kKeys[] = {
     {"shard", read_size<&Strategy::shard_group>},
     {"stages", [](std::string_view, std::string_view value,
                   Strategy& s) { parse_stages(value, s); }},
+    {"bucket", read_elements<&Tuning::bucket>},
+    {"overlap",
+     [](std::string_view key, std::string_view value, Strategy& s) {
+       s.tuning.overlap = parse_integer(key, value, 0, 1) == 1;
+     }},
+    {"comm",
+     [](std::string_view, std::string_view value, Strategy& s) {
+       s.tuning.communication = parse_precision(value);
+     }},
+    {"compress",
+     [](std::string_view, std::string_view value, Strategy& s) {
+       s.tuning.compression = parse_compression(value);
+     }},
+    {"prefetch", read_elements<&Tuning::prefetch>},
+    {"live", read_elements<&Tuning::live>},
+    {"persist", read_elements<&Tuning::persistent>},
+    {"hpz",
+     [](std::string_view key, std::string_view value, Strategy& s) {
+       s.tuning.secondary = parse_integer(key, value, 1, kMaxSize);
+     }},
+    {"qw",
+     [](std::string_view key, std::string_view value, Strategy& s) {
+       s.tuning.quantized_weights = parse_integer(key, value, 0, 1) == 1;
+     }},
 };
 constexpr std::size_t kKeyCount = std::size(kKeys);
 using KeysSeen = std::bitset<kKeyCount>;
@@ -141,6 +186,27 @@ int data_left(const Strategy& s, int gpus) {
   return data;
 }
 
+void add_elements(std::string& text, std::string_view key,
+                  const std::optional<std::int64_t>& elements) {
+  if (elements) text += fmt::format(",{}={}", key, *elements);
+}
+
+std::string tuning_text(const Tuning& t) {
+  std::string text;
+  add_elements(text, "bucket", t.bucket);
+  if (t.overlap) text += fmt::format(",overlap={:d}", *t.overlap);
+  if (t.communication)
+    text += fmt::format(",comm={}", to_text(*t.communication));
+  if (t.compression != Compression::none)
+    text += fmt::format(",compress={}", to_text(t.compression));
+  add_elements(text, "prefetch", t.prefetch);
+  add_elements(text, "live", t.live);
+  add_elements(text, "persist", t.persistent);
+  if (t.secondary > 0) text += fmt::format(",hpz={}", t.secondary);
+  if (t.quantized_weights) text += ",qw=1";
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Strategy& s) {
@@ -159,7 +225,7 @@ std::string to_text(const Strategy& s) {
   } else if (s.ends_as_layers) {
     text += ",stages=ends";
   }
-  return text;
+  return text + tuning_text(s.tuning);
 }
 
 Strategy parse_strategy(std::string_view text, int gpus) {

@@ -30,6 +30,36 @@ constexpr Word<OffloadTier> kTiers[] = {{"none", OffloadTier::none},
 constexpr Word<AttentionKernel> kKernels[] = {
     {"flash", AttentionKernel::flash}, {"eager", AttentionKernel::eager}};
 
+constexpr Word<Compression> kCompressions[] = {
+    {"none", Compression::none},
+    {"topk", Compression::topk},
+    {"onebit", Compression::one_bit},
+    {"quantized", Compression::quantized}};
+constexpr Word<OptimizerKind> kOptimizers[] = {
+    {"adam", OptimizerKind::adam},       {"adam8bit", OptimizerKind::adam8bit},
+    {"sgd", OptimizerKind::sgd},         {"momentum", OptimizerKind::momentum},
+    {"adagrad", OptimizerKind::adagrad}, {"lion", OptimizerKind::lion},
+    {"lamb", OptimizerKind::lamb},       {"muon", OptimizerKind::muon}};
+constexpr Word<Quantize> kQuantizations[] = {
+    {"none", Quantize::none},
+    {"nf4", Quantize::nf4},
+    {"nf4,double", Quantize::nf4_double},
+    {"int8", Quantize::int8}};
+constexpr Word<Loading> kLoadings[] = {{"partitioned", Loading::partitioned},
+                                       {"replicated", Loading::replicated}};
+
+struct Target {
+  std::string_view name;
+  bool Adapters::*member;
+};
+constexpr Target kTargets[] = {{"q", &Adapters::q},       {"k", &Adapters::k},
+                               {"v", &Adapters::v},       {"o", &Adapters::o},
+                               {"gate", &Adapters::gate}, {"up", &Adapters::up},
+                               {"down", &Adapters::down}};
+constexpr int kMostRank = 65536;
+constexpr char kAdapterForms[] =
+    "r=8 or r=8,targets=q,v; targets are q, k, v, o, gate, up, down or all";
+
 constexpr char kOffloadForms[] =
     "none, cpu, nvme, cpu+parameters, nvme+parameters, nvme+parameters:cpu or "
     "parameters:cpu";
@@ -91,6 +121,78 @@ Precision parse_precision(std::string_view text) {
 }
 AttentionKernel parse_attention(std::string_view text) {
   return parse_word("attention", text, kKernels);
+}
+
+std::string_view to_text(Compression compression) {
+  return text_of(kCompressions, compression);
+}
+std::string_view to_text(OptimizerKind optimizer) {
+  return text_of(kOptimizers, optimizer);
+}
+std::string_view to_text(Quantize quantize) {
+  return text_of(kQuantizations, quantize);
+}
+std::string_view to_text(Loading loading) {
+  return text_of(kLoadings, loading);
+}
+Compression parse_compression(std::string_view text) {
+  return parse_word("compress", text, kCompressions);
+}
+OptimizerKind parse_optimizer(std::string_view text) {
+  return parse_word("optimizer", text, kOptimizers);
+}
+Quantize parse_quantize(std::string_view text) {
+  return parse_word("quantize", text, kQuantizations);
+}
+Loading parse_loading(std::string_view text) {
+  return parse_word("load", text, kLoadings);
+}
+
+std::string to_text(const Adapters& adapters) {
+  if (!adapters.any()) return "none";
+  std::vector<std::string_view> targets;
+  for (const Target& target : kTargets)
+    if (adapters.*target.member) targets.push_back(target.name);
+  return fmt::format("r={},targets={}", adapters.rank, fmt::join(targets, ","));
+}
+
+namespace {
+
+void add_target(std::string_view text, std::string_view name,
+                Adapters& adapters) {
+  bool known = false;
+  for (const Target& target : kTargets) {
+    if (name != "all" && name != target.name) continue;
+    adapters.*target.member = true;
+    known = true;
+  }
+  if (!known) refuse("lora", text, kAdapterForms);
+}
+
+}  // namespace
+
+Adapters parse_adapters(std::string_view text) {
+  Adapters adapters;
+  if (text == "none") return adapters;
+  constexpr std::string_view kRank = "r=", kTargetKey = "targets=";
+  bool named = false;
+  for (std::string_view item : split(text, ',')) {
+    if (item.starts_with(kRank)) {
+      const auto rank = integer_in(item.substr(kRank.size()), 1, kMostRank);
+      if (!rank || adapters.any()) refuse("lora", text, kAdapterForms);
+      adapters.rank = *rank;
+      continue;
+    }
+    if (item.starts_with(kTargetKey))
+      item.remove_prefix(kTargetKey.size());
+    else if (!named)
+      refuse("lora", text, kAdapterForms);
+    add_target(text, item, adapters);
+    named = true;
+  }
+  if (!adapters.any()) refuse("lora", text, kAdapterForms);
+  if (!named) adapters.q = adapters.v = true;
+  return adapters;
 }
 
 std::string to_text(const Offload& offload) {

@@ -87,7 +87,7 @@ std::vector<CurvePoint> memory_curve(const Setting& setting,
   const StageSizes sizes = stage_sizes(setting, engine, kinds, strategy);
   const StageShape shape =
       stage_shapes(kinds, strategy)[static_cast<std::size_t>(stage)];
-  Curve curve(sizes, shape, strategy, engine_memory(engine.name),
+  Curve curve(sizes, shape, strategy, *engine.memory,
               ledger(setting, engine, sizes, shape, strategy, stage));
   for (const TaskId id : graph.order()) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(id)];

@@ -7,5 +7,8 @@ namespace ztplan {
 
 const Engine& megatron_engine();
 const Engine& native_engine();
+const Engine& deepspeed_engine();
+const Engine& fsdp_engine();
+const Engine& colossalai_engine();
 
 }  // namespace ztplan

@@ -4,6 +4,7 @@
 // experts are cut with --expert-tensor-parallel-size 1.
 #include <fmt/format.h>
 
+#include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
 #include "strategy/engines/rules.h"
 
@@ -260,8 +261,26 @@ constexpr int kVocabMultiple = 128;
 // megatron/core/distributed/distributed_data_parallel.py.
 constexpr std::int64_t kBucketElements = 40'000'000;
 
-constexpr Engine kEngine = {"megatron", "core 0.20", kRules, kVocabMultiple,
-                            kBucketElements};
+// Gradients accumulate and are reduced in one buffer. The optimizer on the
+// host keeps an fp32 copy of weights and of gradients.
+constexpr EngineMemory kMemory = {
+    .loss = LossKernel::vocab_parallel,
+    .loss_until = Phase::loss,
+    .unfused = false,
+    .shards_are_master = false,
+    .keeps_stage_gathered = false,
+    .buckets_sharded = 0,
+    .buckets = 0,
+    .host_gradient_bytes = 4,
+    .gradients_leave_device = false,
+    .narrow_gradients = false,
+    .slack_over = kFusedSlack,
+    .source =
+        "Megatron-LM: core/distributed/param_and_grad_buffer.py, "
+        "core/optimizer/cpu_offloading"};
+
+constexpr Engine kEngine = {"megatron",     "core 0.20",     kRules,
+                            kVocabMultiple, kBucketElements, &kMemory};
 
 }  // namespace
 

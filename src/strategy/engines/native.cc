@@ -1,4 +1,5 @@
 // ztplan's own executor: whatever the common rules allow.
+#include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
 
 namespace ztplan {
@@ -11,8 +12,23 @@ constexpr int kVocabMultiple = 64;
 // large enough for a ring to reach its bandwidth.
 constexpr std::int64_t kBucketElements = 40'000'000;
 
-constexpr Engine kEngine = {
-    "native", "ztplan 0.1", {}, kVocabMultiple, kBucketElements};
+// Two buckets: one is filled while the other is reduced. Gradients go to
+// the host, and weights come back, in pieces.
+constexpr EngineMemory kMemory = {.loss = LossKernel::vocab_parallel,
+                                  .loss_until = Phase::loss,
+                                  .unfused = false,
+                                  .shards_are_master = false,
+                                  .keeps_stage_gathered = false,
+                                  .buckets_sharded = 2,
+                                  .buckets = 2,
+                                  .host_gradient_bytes = 0,
+                                  .gradients_leave_device = false,
+                                  .narrow_gradients = false,
+                                  .slack_over = kFusedSlack,
+                                  .source = "ztplan: double-buffered buckets"};
+
+constexpr Engine kEngine = {"native",       "ztplan 0.1",    {},
+                            kVocabMultiple, kBucketElements, &kMemory};
 
 }  // namespace
 

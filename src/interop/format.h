@@ -1,0 +1,93 @@
+// The configuration files of engines: which there are, and how each is written
+// and read. One pair of files a format; adding one adds its line to the list in
+// format.cc. What a strategy costs is not known here.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/question.h"
+
+namespace ztplan {
+
+/// What an engine makes of a key: it refuses it, accepts it and does something
+/// else than it says, or it may cost memory or time.
+enum class Severity { refused, trap, advice };
+std::string_view to_text(Severity severity);
+
+struct Finding {
+  Severity severity = Severity::advice;
+  std::string rule;    // stable name: "overlap-comm-ignored"
+  std::string key;     // "zero_optimization.overlap_comm"
+  std::string detail;  // what happens, with the values
+  std::string remedy;  // what to write instead
+  std::string source;  // repository and file, or repository#issue
+};
+
+/// What a reader may assume of the rest of the question.
+struct Given {
+  int gpus = 0;                      // 0: not said
+  const ModelSpec* model = nullptr;  // for values that follow the model
+};
+
+/// A file read back. What it does not say is absent; `strategy.data` is what is
+/// left of the GPUs unless the file says more.
+struct Configuration {
+  const Engine* engine = nullptr;
+  Strategy strategy;
+  std::optional<int> gpus;
+  std::optional<int> sequence, global_batch, micro_batch, accumulation;
+  std::optional<Precision> precision, gradient, parameter, moments;
+  std::optional<AttentionKernel> attention;
+  std::optional<OptimizerKind> optimizer;
+  std::string model;  // where the file describes one: "gpt:layers=24,..."
+  std::vector<Finding> findings;
+  std::vector<std::string> unsaid;  // keys of a strategy that it cannot say
+};
+
+/// A file to write; `name` has no folder.
+struct EmittedFile {
+  std::string name;
+  std::string text;
+  bool executable = false;
+};
+
+enum class Launcher { deepspeed, torchrun, slurm, mpirun };
+std::string_view to_text(Launcher launcher);
+Launcher parse_launcher(std::string_view text);
+
+/// What is emitted: a plan with the question it answers.
+struct Emission {
+  const Question& question;
+  const Plan& plan;
+  Launcher launcher = Launcher::torchrun;
+};
+
+struct Emitted {
+  std::vector<EmittedFile> files;   // configuration, launch script, README
+  std::vector<std::string> unsaid;  // parts of the plan the format cannot say
+};
+
+struct Format {
+  const char* name;    // "deepspeed", as --target names it
+  const char* engine;  // whose rules a plan must obey to be emitted
+  /// Whether a file looks like one of this format, by its name and its text.
+  bool (*recognizes)(std::string_view path, std::string_view text);
+  /// Throws `Error` with file position where the text is no such file.
+  Configuration (*read)(std::string_view path, std::string_view text,
+                        const Given& given);
+  /// Throws `Error` when the plan cannot be run by this format at all.
+  Emitted (*emit)(const Emission& emission);
+};
+
+/// All formats, in the order they are tried.
+std::span<const Format* const> formats();
+/// Throws `Error` on a name it does not know, with the nearest.
+const Format& find_format(std::string_view name);
+/// The format that recognizes a file; throws `Error` naming all of them.
+const Format& recognize(std::string_view path, std::string_view text);
+
+}  // namespace ztplan

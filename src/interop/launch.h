@@ -1,0 +1,30 @@
+// How ranks are started: a launch script for one of four launchers, and the
+// README of what is emitted. Which program runs and with what is the format's.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interop/format.h"
+
+namespace ztplan {
+
+/// A program started once a rank, or once a node by torchrun.
+struct Launch {
+  std::string program;  // "pretrain_gpt.py", or "-m torchtitan.train"
+  std::vector<std::string>
+      arguments;  // quoted for the shell where they need it
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string note;  // what the user must have: "Megatron-LM at $MEGATRON"
+};
+
+/// launch.sh, and hostfile where the launcher reads one.
+std::vector<EmittedFile> launch_files(const Emission& emission,
+                                      const Launch& launch);
+
+/// Five lines: what was planned, for which engine version, how to start it,
+/// what to expect (memory, step), what to check.
+EmittedFile readme_file(const Emission& emission, const Launch& launch);
+
+}  // namespace ztplan
