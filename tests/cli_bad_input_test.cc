@@ -76,7 +76,7 @@ TEST_CASE("wrong values are refused with what is expected") {
        {"plan --model gpt2 --gpus 8 --tokens-per-batch inf", 2, "inf"},
        {"plan --model gpt2 --gpus 8 --precision bf61", 2, "bf16"},
        {"plan --model gpt2 --gpus 8 --engine megaton", 2, "megatron"},
-       {"plan --model gpt2 --gpus 8 --engine deepspeed", 2, "native"},
+       {"plan --model gpt2 --gpus 8 --engine deepspede", 2, "deepspeed"},
        {"plan --model gpt2 --gpus 8 --tp 1,,2", 2, "--tp must be"},
        {"plan --model gpt2 --gpus 8 --tp 0", 2, "--tp must be"},
        {"plan --model gpt2 --gpus 8 --tp 8..1", 2, "--tp must be"},
@@ -122,7 +122,9 @@ TEST_CASE("files that are no models are refused, quickly") {
   here.write("deep.json", nested(100'000));
   here.write("list.json", "[1, 2, 3]");
   here.write("unknown.json", R"({"model_type": "no_such_model"})");
-  here.write("huge.json", std::string(100'000'000, ' '));
+  std::string blank;
+  blank.resize(100'000'000, ' ');
+  here.write("huge.json", blank);
   ::mkfifo(here.file("fifo.json").c_str(), 0600);
   ::mkdir(here.file("folder.json").c_str(), 0700);
   check_rows({{"plan --model ./missing.json --gpus 8", 2, "missing.json"},

@@ -47,7 +47,7 @@ std::string complaint(const std::string& name) {
 
 /// What a published embedding count leaves out of ours.
 std::int64_t left_out(const ModelSpec& m) {
-  if (m.embedding_norm) return 2 * m.hidden;
+  if (m.embedding_norm) return std::int64_t{2} * m.hidden;
   const int heads = m.layers.front().layer.attention.heads;
   return std::int64_t{2} * m.relative_buckets * heads;
 }

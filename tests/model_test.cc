@@ -152,10 +152,10 @@ TEST_CASE("a GPT layer is 12 h^2 + 13 h, in its parts") {
   const std::int64_t h = m.hidden;
   const LayerParameters p = layer_parameters(m, m.layers[0].layer);
   CHECK(p.total() == 12 * h * h + 13 * h);
-  CHECK(p.attention == 2 * h * h + h);       // query with bias, output
-  CHECK(p.key_value == 2 * (h * h + h));     // both biased
-  CHECK(p.mlp == 8 * h * h + 4 * h);         // bias of the first matrix
-  CHECK(p.replicated == 2 * 2 * h + 2 * h);  // two norms, two row biases
+  CHECK(p.attention == 2 * h * h + h);    // query with bias, output
+  CHECK(p.key_value == 2 * (h * h + h));  // both biased
+  CHECK(p.mlp == 8 * h * h + 4 * h);      // bias of the first matrix
+  CHECK(p.replicated == 4 * h + 2 * h);   // two norms, two row biases
   CHECK(p.experts == 0);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("latent attention has no key and value projections to cut") {
   CHECK(p.experts == 256L * 3 * 7168 * 2048);
   CHECK(p.mlp == 3L * 7168 * 2048);
   CHECK(p.replicated ==
-        7168L * (1536 + 512 + 64) + 1536 + 512 + 256L * 7168 + 2 * 7168);
+        7168L * (1536 + 512 + 64) + 1536 + 512 + 256L * 7168 + 2L * 7168);
 }
 
 TEST_CASE("queries at full rank need no latent") {
@@ -177,7 +177,7 @@ TEST_CASE("queries at full rank need no latent") {
   const LayerParameters p = layer_parameters(m, m.layers[0].layer);
   CHECK(p.attention ==
         7168L * 128 * 192 + 512L * 128 * 256 + 128L * 128 * 7168);
-  CHECK(p.replicated == 7168L * (512 + 64) + 512 + 2 * 7168);
+  CHECK(p.replicated == 7168L * (512 + 64) + 512 + 2L * 7168);
 }
 
 TEST_CASE("norms are counted as their kind has it") {
