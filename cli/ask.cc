@@ -113,6 +113,7 @@ void read_states(const Flags& flags, Request& request) {
   read_word(flags.param_dtype, parse_precision, request.parameter);
   read_word(flags.lora, parse_adapters, request.adapters);
   read_word(flags.quantize, parse_quantize, request.quantize);
+  read_word(flags.loss, parse_loss, request.loss);
   read_word(flags.load, parse_loading, request.loading);
 }
 

@@ -46,9 +46,7 @@ constexpr Flag kMachine[] = {
 };
 
 constexpr Flag kTraining[] = {
-    text("--engine", "NAME",
-         "megatron, native, deepspeed, fsdp or colossalai (default: megatron, "
-         "then native)",
+    text("--engine", "NAME", "megatron, native, deepspeed, fsdp or colossalai",
          &Flags::engine),
     text("--seq", "N", "tokens of a sequence (default: the model's)",
          &Flags::seq),
@@ -64,7 +62,7 @@ constexpr Flag kTraining[] = {
     text("--attention", "A", "flash or eager (default: flash)",
          &Flags::attention),
     text("--optimizer", "O",
-         "adam, adam8bit, sgd, momentum, adagrad, lion, lamb or muon (adam)",
+         "adam (default), adam8bit, sgd, lion, adagrad, muon, ..",
          &Flags::optimizer),
     text("--optimizer-dtype", "P", "fp32 or bf16 optimizer states (fp32)",
          &Flags::optimizer_dtype),
@@ -75,6 +73,8 @@ constexpr Flag kTraining[] = {
          &Flags::lora),
     text("--quantize", "Q", "frozen weights as nf4, nf4,double or int8",
          &Flags::quantize),
+    text("--loss", "L", "fused, chunked, vocab_parallel, eager (the engine's)",
+         &Flags::loss),
     text("--load", "L",
          "weights arrive partitioned or replicated (partitioned)",
          &Flags::load),

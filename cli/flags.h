@@ -15,7 +15,7 @@ struct Flags {
   std::string host_memory, nvme;
   std::string engine, seq, global_batch, tokens_per_batch, precision;
   std::string grad_dtype, attention;
-  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load;
+  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load, loss;
   std::string strategy;
   std::string tp, pp, vpp, dp, cp, ep, zero, offload, recompute, micro_batch;
   std::string top, objective, margin;

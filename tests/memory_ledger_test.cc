@@ -315,10 +315,12 @@ TEST_CASE("what leaves the device arrives on its tier") {
 }
 
 TEST_CASE("loading replicated takes the whole stage, partitioned a layer") {
-  const World eight = world(llama3_8b(), workload(2048, 8), "zero=3,dp=8");
+  World eight = world(llama3_8b(), workload(2048, 8), "zero=3,dp=8");
   const auto peak = [&](Loading loading) {
+    eight.work.loading = loading;
     return load_peak(eight.setting(), eight.engine, eight.share(0),
-                     eight.strategy, loading);
+                     eight.strategy)
+        .device;
   };
   const StageShare share = eight.share(0);
   CHECK(peak(Loading::replicated) - peak(Loading::partitioned) ==

@@ -13,6 +13,7 @@
 #include "interop/run_strategy.h"
 #include "search/evaluate.h"
 #include "spec/catalog.h"
+#include "strategy/engine_memory.h"
 
 namespace ztplan {
 namespace {
@@ -244,7 +245,10 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   run.question.workload = workload_of_run(
       row, run.strategy, run.question.model.sequence, facts.attention);
   run.question.engines = engines_of(facts);
-  run.question.workload.engine = run.question.engines.front()->name;
+  Workload& workload = run.question.workload;
+  workload.engine = run.question.engines.front()->name;
+  workload.gradient = default_gradient(*run.question.engines.front()->memory,
+                                       workload.precision);
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
   run.meter = meter_of(row);

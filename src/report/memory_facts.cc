@@ -30,10 +30,9 @@ MemoryFacts memory_facts(const Question& question, const Plan& plan) {
   facts.allocated = plan.memory.allocated;
   facts.reserved = reserved(plan.memory);
   facts.device_used = driver_shown(plan.memory);
-  facts.load_peak =
-      load_peak(setting, *plan.engine,
-                stage_share(question.model, sizes, shape, strategy), strategy,
-                question.workload.loading);
+  const StageShare share = stage_share(setting, sizes, shape);
+  facts.load = load_peak(setting, *plan.engine, share, strategy);
+  facts.save = save_peak(setting, *plan.engine, share, strategy);
   facts.activation_per_layer = largest_kept(sizes, strategy);
   facts.largest_tensor = largest_tensor(sizes);
   return facts;

@@ -13,7 +13,8 @@ struct MemoryFacts {
   Bytes allocated;    // tensors at the peak
   Bytes reserved;     // what the allocator holds at the peak
   Bytes device_used;  // what the driver shows: context, communicators too
-  Bytes load_peak;    // before the first step, each rank reading its own part
+  EdgePeak load;      // before the first step
+  EdgePeak save;      // while whole weights are written
   Bytes activation_per_layer;  // one layer, one micro-batch; the largest layer
   LargestTensor largest_tensor;
 };

@@ -35,7 +35,10 @@ void write_facts(JsonWriter& json, const MemoryFacts& facts) {
   json.field("reserved_bytes", facts.reserved);
   json.field("device_used_bytes", facts.device_used);
   write_driver_holdings(json, facts.holdings);
-  json.field("load_peak_bytes", facts.load_peak);
+  json.field("load_peak_bytes", facts.load.device);
+  json.field("load_host_bytes_per_node", facts.load.host);
+  json.field("save_peak_bytes", facts.save.device);
+  json.field("save_host_bytes_per_node", facts.save.host);
   json.field("activation_bytes_per_layer", facts.activation_per_layer);
   json.key("largest_tensor").begin_object();
   json.field("name", facts.largest_tensor.name);

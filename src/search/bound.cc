@@ -43,12 +43,14 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
       const double count = chunk.layers_of_kind[kind];
       if (count == 0) continue;
       const LayerShare& share = parts.sizes.shares[kind];
-      states.data +=
-          (seconds(gather_parameters(parts, share)) * 2.0 + reduction(share)) *
-          count;
+      const bool is_cut =
+          shards_weights(parts.setting.workload, parts.engine, parts.strategy);
+      const Seconds gathers =
+          is_cut ? seconds(gather_parameters(parts, share)) * 2.0 : Seconds{};
+      states.data += (gathers + reduction(share)) * count;
       states.units.push_back(
-          {parameter_bytes(parts.setting.workload,
-                           owned_parameters(parts.strategy, share)),
+          {stored_bytes(parts.setting.workload,
+                        owned_weights(parts.strategy, share)),
            count});
     }
   }
@@ -59,12 +61,12 @@ StepBound::States StepBound::make_states(const StepParts& parts,
   const Strategy& s = parts.strategy;
   States states;
   for (const StageBase& base : frame.stages) {
-    const LayerShare share{base.share.dense, base.share.experts};
+    const LayerShare& share = base.share.all;
     Finish stage;
     stage.owned = owned_parameters(s, share);
     stage.optimizer = seconds(step_optimizer(parts, stage.owned));
     if (s.zero == 1 || s.zero == 2)
-      stage.gather = seconds(gather_parameters(parts, share));
+      stage.gather = seconds(gather_updates(parts, share));
     states.stages.push_back(stage);
   }
   add_collectives(parts, frame, states);
@@ -99,7 +101,7 @@ Seconds StepBound::finish(const StepParts& parts, const Finish& stage) const {
       price(HostAdam{slice}, m) * kSlices;
   if (s.offload.parameters == OffloadTier::none) stepped += stage.gather;
   if (s.offload.optimizer == OffloadTier::cpu) return stepped;
-  const Bytes states = state_bytes(w, slice);
+  const Bytes states = optimizer_bytes(parts, slice);
   const Seconds disk = price(Transfer{Channel::nvme_read, states}, m) +
                        price(Transfer{Channel::nvme_write, states}, m);
   return std::max(stepped, disk * kSlices);

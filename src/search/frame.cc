@@ -95,8 +95,7 @@ ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
     forward = forward + times(paces.forward[kind], count);
     backward = backward + times(paces.rebuilt[kind], again) +
                times(paces.kept[kind], count - again);
-    share.dense += count * parts.sizes.shares[kind].dense;
-    share.experts += count * parts.sizes.shares[kind].experts;
+    share += count * parts.sizes.shares[kind];
   }
   if (chunk.has_embedding) {
     forward = forward + paces.embedding_forward;
@@ -106,7 +105,8 @@ ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
     forward = forward + paces.head_forward;
     backward = backward + paces.head_backward;
   }
-  share.dense += end_parameters(parts, chunk);
+  share +=
+      end_layer_share(parts.setting.workload, end_parameters(parts, chunk));
   backward = backward + pace(accumulate_gradients(parts, share), machine);
   return {seconds(forward, machine), seconds(backward, machine)};
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/quote.h"
 #include "strategy/engine.h"
+#include "strategy/engine_memory.h"
 
 namespace ztplan {
 namespace {
@@ -159,15 +160,20 @@ class Asking {
     const DeviceSpec& device = asked_.question.cluster.device;
     workload.precision = request_.precision.value_or(Precision::bf16);
     if (!request_.precision) choose_precision(workload, device);
-    workload.gradient = request_.gradient.value_or(Precision::fp32);
+    const Engine& engine = *asked_.question.engines.front();
+    workload.gradient = request_.gradient.value_or(
+        default_gradient(*engine.memory, workload.precision));
     if (!request_.gradient) {
-      told("--grad-dtype", "fp32", "the default");
+      told("--grad-dtype", std::string(to_text(workload.gradient)),
+           engine.name == std::string_view("megatron") ? "the default"
+                                                       : "the engine's");
     }
     workload.optimizer = request_.optimizer.value_or(OptimizerKind::adam);
     workload.moments = request_.moments.value_or(Precision::fp32);
     workload.parameter = request_.parameter;
     workload.adapters = request_.adapters;
     workload.quantize = request_.quantize;
+    workload.loss = request_.loss;
     workload.loading = request_.loading;
     check_quantized(workload);
   }

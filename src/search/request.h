@@ -34,6 +34,7 @@ struct Request {
   std::optional<Precision> parameter = {};
   Adapters adapters = {};
   Quantize quantize = Quantize::none;
+  std::optional<LossKernel> loss = {};
   Loading loading = Loading::partitioned;
   std::string engine = {};  // empty: those of `default_engines`
   Limits limits = {};

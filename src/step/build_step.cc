@@ -131,9 +131,9 @@ SegmentIds StepBuilder::add_segment(Segment segment) {
   ids.reduce_last =
       add_recipe(reduce_gradients(parts_, segment.share, Boundary::last));
   ids.gather = ids.fetch_host = ids.fetch_nvme = -1;
-  if (s_.zero < 3) return ids;
+  if (!shards_weights(w, parts_.engine, s_)) return ids;
   ids.gather = add_recipe(gather_parameters(parts_, segment.share));
-  const Bytes owned = parameter_bytes(w, owned_parameters(s_, segment.share));
+  const Bytes owned = stored_bytes(w, owned_weights(s_, segment.share));
   if (s_.offload.parameters != OffloadTier::none)
     ids.fetch_host = add_recipe(copy(Channel::host_to_device, owned));
   if (s_.offload.parameters == OffloadTier::nvme)
@@ -168,17 +168,16 @@ const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
 int StepBuilder::pieces(int stage, const Pass& pass) const {
   if (!last_backward(pass) || stage > 0 || s_.zero == 3) return 1;
   const LayerShare share = stage_layers(stage);
-  return static_cast<int>(
-      std::min<std::int64_t>(divide_up(share.dense + share.experts,
-                                       gradient_bucket(parts_.engine, s_)),
-                             layer_count(parts_.setting.model)));
+  return static_cast<int>(std::min<std::int64_t>(
+      divide_up(share.trained_dense + share.trained_experts,
+                gradient_bucket(parts_.engine, s_)),
+      layer_count(parts_.setting.model)));
 }
 
 LayerShare StepBuilder::stage_layers(int stage) const {
-  const StageShare share =
-      stage_share(parts_.setting.model, parts_.sizes,
-                  shapes_[static_cast<std::size_t>(stage)], s_);
-  return {share.dense, share.experts};
+  return stage_share(parts_.setting, parts_.sizes,
+                     shapes_[static_cast<std::size_t>(stage)])
+      .all;
 }
 
 TaskId StepBuilder::gather(int stage, const Pass& pass,
@@ -217,8 +216,10 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
     if (last) done.push_back(computed);
     return;
   }
-  const TaskId task = add(recipe, stage, Lane::data, TaskKind::reduce, &pass,
-                          std::array{computed});
+  const Lane lane =
+      overlaps_reduction(parts_.engine, s_) ? Lane::data : Lane::compute;
+  const TaskId task =
+      add(recipe, stage, lane, TaskKind::reduce, &pass, std::array{computed});
   if (last) done.push_back(task);
 }
 
@@ -298,7 +299,7 @@ void StepBuilder::sync_tied_embedding() {
 
 void StepBuilder::gather_updated(int stage, TaskId stepped) {
   if (s_.zero == 0 || s_.zero == 3) return;
-  const int recipe = add_recipe(gather_parameters(parts_, stage_layers(stage)));
+  const int recipe = add_recipe(gather_updates(parts_, stage_layers(stage)));
   if (recipe >= 0)
     add(recipe, stage, Lane::data, TaskKind::gather, nullptr,
         std::array{stepped});
@@ -320,9 +321,10 @@ void StepBuilder::finish_on_host(int stage, TaskId norm) {
   const bool nvme = s_.offload.optimizer == OffloadTier::nvme;
   const int out =
       add_recipe(copy(Channel::device_to_host, gradient_bytes(w, slice)));
-  const int read = add_recipe(copy(Channel::nvme_read, state_bytes(w, slice)));
+  const int read =
+      add_recipe(copy(Channel::nvme_read, optimizer_bytes(parts_, slice)));
   const int write =
-      add_recipe(copy(Channel::nvme_write, state_bytes(w, slice)));
+      add_recipe(copy(Channel::nvme_write, optimizer_bytes(parts_, slice)));
   const int adam = add_recipe(step_on_host(slice));
   const int back =
       add_recipe(copy(Channel::host_to_device, parameter_bytes(w, slice)));

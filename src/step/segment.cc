@@ -49,15 +49,16 @@ std::int64_t head_segment_share(const StepParts& parts) {
 }
 
 Segment embedding_segment(const StepParts& parts) {
-  return {embedding_forward(parts.setting, parts.strategy),
-          embedding_backward(parts.setting, parts.strategy),
-          {embedding_segment_share(parts), 0}};
+  return {
+      embedding_forward(parts.setting, parts.strategy),
+      embedding_backward(parts.setting, parts.strategy),
+      end_layer_share(parts.setting.workload, embedding_segment_share(parts))};
 }
 
 Segment head_segment(const StepParts& parts) {
   return {head_forward(parts.setting, parts.strategy, parts.sizes.vocab),
           head_backward(parts.setting, parts.strategy, parts.sizes.vocab),
-          {head_segment_share(parts), 0}};
+          end_layer_share(parts.setting.workload, head_segment_share(parts))};
 }
 
 /// Backward runs the parts of a segment in reverse order, so `part` goes first.
@@ -67,8 +68,7 @@ void extend(Segment& segment, const Segment& part, std::int64_t count) {
   append(backward, part.backward, count);
   append(backward, segment.backward, 1);
   segment.backward = std::move(backward);
-  segment.share.dense += count * part.share.dense;
-  segment.share.experts += count * part.share.experts;
+  segment.share += count * part.share;
 }
 
 void name(const StepParts& parts, Segment& segment, const std::string& what) {
@@ -121,7 +121,8 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
   if (parts.setting.workload.precision == Precision::fp32) return recipe;
   recipe.items.push_back(
       {TimeTerm::compute, 1,
-       Stream{Bytes{kAccumulateBytes * (share.dense + share.experts)}}});
+       Stream{Bytes{kAccumulateBytes *
+                    (share.trained_dense + share.trained_experts)}}});
   return recipe;
 }
 
@@ -133,11 +134,11 @@ std::int64_t end_parameters(const StepParts& parts, const ChunkShape& chunk) {
 }
 
 LayerShare chunk_share(const StepParts& parts, const ChunkShape& chunk) {
-  LayerShare share{end_parameters(parts, chunk), 0};
+  LayerShare share =
+      end_layer_share(parts.setting.workload, end_parameters(parts, chunk));
   for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
     const int count = chunk.layers_of_kind[kind];
-    share.dense += count * parts.sizes.shares[kind].dense;
-    share.experts += count * parts.sizes.shares[kind].experts;
+    share += count * parts.sizes.shares[kind];
   }
   return share;
 }

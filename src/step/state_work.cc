@@ -3,19 +3,25 @@
 #include <algorithm>
 
 #include "step/work_writer.h"
+#include "strategy/engine_memory.h"
 
 namespace ztplan {
 namespace {
 
-// Bytes per owned parameter of a fused AdamW: gradient, master, momentum and
-// variance read, the three written, the 16-bit weight written.
-constexpr int kAdamStates = 4 + 4 + 4, kAdamWritten = 4 + 4 + 4;
 constexpr std::int64_t kBucketPerRank = 1'000'000;
 constexpr int kSmallestMessage = 4;  // one fp32 number
 
 int weight_width(const Workload& workload) {
   return workload.precision == Precision::fp32 ? 4 : 2;
 }
+
+// Largest gradients sent by `topk`, one in so many, and the bytes of their
+// places. Source: Lin et al. 2018, arXiv 1712.01887 (ratio 0.1 to 1 %).
+constexpr std::int64_t kTopkShare = 100;
+constexpr std::int64_t kIndexBytes = 4;
+// Gradients a byte holds: signs, and 4-bit blocks (arXiv 2306.10209, 3.3).
+constexpr std::int64_t kSignsInByte = 8;
+constexpr std::int64_t kQuartersInByte = 2;
 
 void add(Recipe& recipe, CollectiveOp op, const Group& group, Bytes bytes) {
   if (group.size == 1 || bytes.value == 0) return;
@@ -41,14 +47,51 @@ Holders expert_holders(const Strategy& s) {
           {whole.size / shards, whole.stride * shards}};
 }
 
+/// Bytes of `count` gradients as they travel.
+Bytes travelling(const StepParts& parts, std::int64_t count) {
+  const Strategy& s = parts.strategy;
+  switch (s.tuning.compression) {
+    case Compression::one_bit:
+      return {divide_up(count, kSignsInByte)};
+    case Compression::quantized:
+      return {divide_up(count, kQuartersInByte)};
+    case Compression::topk:
+    case Compression::none:
+      break;
+  }
+  return travelling_bytes(parts.setting.workload, s, count);
+}
+
+/// Every rank sends its largest gradients and their places to every other.
+Bytes gathered_topk(const StepParts& parts, const Group& group,
+                    std::int64_t count) {
+  const std::int64_t sent = divide_up(count, kTopkShare);
+  const Bytes payload =
+      travelling_bytes(parts.setting.workload, parts.strategy, sent) +
+      Bytes{kIndexBytes * sent};
+  return payload * group.size;
+}
+
 void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
-            Bytes bytes, Boundary boundary) {
-  if (parts.strategy.zero == 0)
+            std::int64_t count, Boundary boundary) {
+  const Strategy& s = parts.strategy;
+  if (count == 0) return;
+  if (s.tuning.compression == Compression::topk)
+    return add(recipe, CollectiveOp::all_gather, holders.whole,
+               gathered_topk(parts, holders.whole, count));
+  const Bytes bytes = travelling(parts, count);
+  if (s.zero == 0)
     return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes);
-  add(recipe, CollectiveOp::reduce_scatter, holders.shards, bytes);
+  const bool whole = s.zero <= parts.engine.memory->all_reduces_through;
+  add(recipe, whole ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
+      holders.shards, bytes);
   if (boundary == Boundary::last)
     add(recipe, CollectiveOp::all_reduce, holders.replicas,
         shard(bytes, holders.shards.size));
+}
+
+void gather(Recipe& recipe, const Holders& holders, Bytes bytes) {
+  add(recipe, CollectiveOp::all_gather, holders.shards, bytes);
 }
 
 }  // namespace
@@ -61,33 +104,50 @@ Bytes gradient_bytes(const Workload& workload, std::int64_t count) {
   return {count * bytes_of(workload.gradient)};
 }
 
-Bytes state_bytes(const Workload& workload, std::int64_t count) {
-  const bool master = workload.precision != Precision::fp32;
-  return {count * (kAdamStates - (master ? 0 : 4))};
+Bytes stored_bytes(const Workload& workload, std::int64_t count) {
+  return workload.quantize == Quantize::none
+             ? parameter_bytes(workload, count)
+             : quantized_bytes(workload.quantize, count);
+}
+
+Bytes optimizer_bytes(const StepParts& parts, std::int64_t count) {
+  return {count * state_bytes(parts.setting.workload, *parts.engine.memory,
+                              parts.strategy)
+                      .optimizer};
 }
 
 Recipe reduce_gradients(const StepParts& parts, const LayerShare& share,
                         Boundary boundary) {
   const Strategy& s = parts.strategy;
-  const Workload& w = parts.setting.workload;
   Recipe recipe;
   recipe.name = "reduce gradients";
-  reduce(recipe, parts, dense_holders(s), gradient_bytes(w, share.dense),
-         boundary);
-  reduce(recipe, parts, expert_holders(s), gradient_bytes(w, share.experts),
-         boundary);
+  reduce(recipe, parts, dense_holders(s), share.trained_dense, boundary);
+  reduce(recipe, parts, expert_holders(s), share.trained_experts, boundary);
   return recipe;
 }
 
+/// With qwZ, a byte a weight: arXiv 2306.10209, section 3.1.
 Recipe gather_parameters(const StepParts& parts, const LayerShare& share) {
+  const Strategy& s = parts.strategy;
+  const auto bytes = [&](std::int64_t count) {
+    return s.tuning.quantized_weights
+               ? Bytes{count}
+               : stored_bytes(parts.setting.workload, count);
+  };
+  Recipe recipe;
+  recipe.name = "gather parameters";
+  gather(recipe, dense_holders(s), bytes(share.dense));
+  gather(recipe, expert_holders(s), bytes(share.experts));
+  return recipe;
+}
+
+Recipe gather_updates(const StepParts& parts, const LayerShare& share) {
   const Strategy& s = parts.strategy;
   const Workload& w = parts.setting.workload;
   Recipe recipe;
-  recipe.name = "gather parameters";
-  add(recipe, CollectiveOp::all_gather, shard_group(s),
-      parameter_bytes(w, share.dense));
-  add(recipe, CollectiveOp::all_gather, expert_holders(s).shards,
-      parameter_bytes(w, share.experts));
+  recipe.name = "gather updated parameters";
+  gather(recipe, dense_holders(s), parameter_bytes(w, share.trained_dense));
+  gather(recipe, expert_holders(s), parameter_bytes(w, share.trained_experts));
   return recipe;
 }
 
@@ -107,6 +167,11 @@ std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy) {
 
 std::int64_t owned_parameters(const Strategy& strategy,
                               const LayerShare& share) {
+  return padded_shard(share.trained_dense, zero_group(strategy)) +
+         padded_shard(share.trained_experts, expert_zero_group(strategy));
+}
+
+std::int64_t owned_weights(const Strategy& strategy, const LayerShare& share) {
   return padded_shard(share.dense, zero_group(strategy)) +
          padded_shard(share.experts, expert_zero_group(strategy));
 }
@@ -130,14 +195,12 @@ Recipe reduce_norm(const StepParts& parts) {
 
 Recipe step_optimizer(const StepParts& parts, std::int64_t owned) {
   const Workload& w = parts.setting.workload;
-  const bool master = w.precision != Precision::fp32;
-  const Bytes written = {owned * (kAdamWritten - (master ? 0 : 4))};
+  const Bytes states = optimizer_bytes(parts, owned);
   Recipe recipe;
   recipe.name = "optimizer";
-  recipe.items.push_back(
-      {TimeTerm::optimizer, 1,
-       Stream{gradient_bytes(w, owned) + state_bytes(w, owned) + written +
-              parameter_bytes(w, owned)}});
+  recipe.items.push_back({TimeTerm::optimizer, 1,
+                          Stream{gradient_bytes(w, owned) + states * 2 +
+                                 parameter_bytes(w, owned)}});
   return recipe;
 }
 

@@ -17,8 +17,11 @@ enum class Boundary { inner, last };
 Recipe reduce_gradients(const StepParts& parts, const LayerShare& share,
                         Boundary boundary);
 
-/// Gathers the 16-bit parameters of one segment from its ZeRO shards.
+/// Gathers the parameters of one segment, as they are stored, from their ZeRO
+/// shards.
 Recipe gather_parameters(const StepParts& parts, const LayerShare& share);
+/// Gathers the trained ones after the optimizer stepped its shards.
+Recipe gather_updates(const StepParts& parts, const LayerShare& share);
 
 /// The activations, or their gradient, that cross a stage boundary.
 Item boundary_send(const StepParts& parts);
@@ -27,9 +30,11 @@ Item boundary_send(const StepParts& parts);
 /// data-parallel rank. Source: Megatron-LM --ddp-bucket-size.
 std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy);
 
-/// Parameters whose optimizer states this device owns.
+/// Parameters whose optimizer states this device owns, and those whose weights
+/// it owns under ZeRO 3.
 std::int64_t owned_parameters(const Strategy& strategy,
                               const LayerShare& share);
+std::int64_t owned_weights(const Strategy& strategy, const LayerShare& share);
 
 /// Adam on the device over the owned parameters, with the gradient norm.
 Recipe step_optimizer(const StepParts& parts, std::int64_t owned);
@@ -43,10 +48,12 @@ Recipe copy(Channel channel, Bytes bytes);
 /// Adam on the host over `owned` parameters.
 Recipe step_on_host(std::int64_t owned);
 
-/// Bytes of one parameter as it is gathered, as its gradient is reduced, and of
-/// its optimizer states (master, momentum, variance).
+/// Bytes of `count` parameters as they are computed with, as they are stored
+/// (quantized where they are frozen so), of their gradients, and of their
+/// optimizer states with the master weights.
 Bytes parameter_bytes(const Workload& workload, std::int64_t count);
+Bytes stored_bytes(const Workload& workload, std::int64_t count);
 Bytes gradient_bytes(const Workload& workload, std::int64_t count);
-Bytes state_bytes(const Workload& workload, std::int64_t count);
+Bytes optimizer_bytes(const StepParts& parts, std::int64_t count);
 
 }  // namespace ztplan

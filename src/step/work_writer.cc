@@ -64,7 +64,8 @@ void WorkWriter::backward(const Linear& linear) {
   matmul(linear.rows, linear.inputs, linear.outputs, linear.batch);
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 1);
-  matmul(linear.outputs, linear.inputs, linear.rows, linear.batch);
+  if (!workload_.adapters.any())  // frozen weights have no gradient
+    matmul(linear.outputs, linear.inputs, linear.rows, linear.batch);
   if (linear.cut == Cut::column)
     tensor(
         sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,

@@ -20,9 +20,23 @@ struct EngineMemory {
   /// stage gathered until its last micro-batch.
   bool keeps_stage_gathered;
   /// Gradient buckets held while they are reduced, in 16-bit numbers: at ZeRO
-  /// 3, and below it. None where gradients are reduced in place.
+  /// 3; below it; and below it when they are reduced beside backward. None
+  /// where gradients are reduced in place.
   int buckets_sharded;
   int buckets;
+  int buckets_beside;
+  /// The ZeRO stage from which reduction runs beside backward by default, and
+  /// the one up to which sharded gradients are summed on every rank.
+  int overlaps_from;
+  int all_reduces_through;
+  /// Gradients accumulate in fp32 unless told otherwise; else as computed.
+  bool wide_gradients;
+  /// Gradients are allocated as backward computes them, and freed by the step.
+  bool frees_gradients;
+  /// ZeRO 3 cuts quantized weights too.
+  bool shards_quantized;
+  /// Elements that ZeRO 3 gathers ahead of the module at work.
+  std::int64_t prefetch;
   /// Bytes per owned parameter of gradients on the host when the optimizer is
   /// there; 0 when they are sent in pieces.
   int host_gradient_bytes;
@@ -30,11 +44,41 @@ struct EngineMemory {
   bool gradients_leave_device;
   /// A 16-bit gradient stays beside the fp32 one it is added to.
   bool narrow_gradients;
-  /// What the allocator loses to fragmentation: one part in so many of the
+  //// Bytes a parameter takes on a device that owns it.
+  struct StateBytes {
+    std::int64_t parameter = 0;
+    std::int64_t gradient = 0;
+    std::int64_t optimizer = 0;  // with the master weights
+    bool has_master = false;     // fp32 weights beside those in use
+  };
+  /// Adam in mixed precision: 2, 2 or 4, and 12. Weights stored in fp32, or in
+  /// the dtype of a pure 16-bit run, are their own master.
+  StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
+                         const Strategy& strategy);
+
+  /// The dtype gradients accumulate in when nobody says.
+  Precision default_gradient(const EngineMemory& keeps, Precision precision);
+
+  // What the allocator loses to fragmentation: one part in so many of the
   /// tensors that come and go.
   std::int64_t slack_over;
   const char* source;
 };
+
+/// Bytes a parameter takes on a device that owns it.
+struct StateBytes {
+  std::int64_t parameter = 0;
+  std::int64_t gradient = 0;
+  std::int64_t optimizer = 0;  // with the master weights
+  bool has_master = false;     // fp32 weights beside those in use
+};
+/// Adam in mixed precision: 2, 2 or 4, and 12. Weights stored in fp32, or in
+/// the dtype of a pure 16-bit run, are their own master.
+StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
+                       const Strategy& strategy);
+
+/// The dtype gradients accumulate in when nobody says.
+Precision default_gradient(const EngineMemory& keeps, Precision precision);
 
 // What the allocator loses of tensors that come and go: eager runs 3 to 10 %,
 // compiled or fused ones 2 to 5 %.

@@ -304,16 +304,22 @@ Recompute within_layer(const Recompute& recompute) {
   return recompute.mode == Recompute::Mode::selective ? recompute : Recompute{};
 }
 
+// Source: torchtitan, components/loss.py (ChunkedLossWrapper).
+constexpr std::int64_t kLossChunks = 8;
+
 /// Bytes per logit: what the loss keeps, and all of it at its peak.
 Parts loss_bytes(LossKernel kernel, std::int64_t number) {
   const bool is_fp32 = number == kFp32;
+  const std::int64_t eager = is_fp32 ? 3 * kFp32 : 2 * (number + kFp32);
   switch (kernel) {
     case LossKernel::fused:
       return {number, number};
     case LossKernel::vocab_parallel:
       return {kFp32, is_fp32 ? kFp32 : number + kFp32};
     case LossKernel::eager:
-      return {kFp32, is_fp32 ? 3 * kFp32 : 2 * (number + kFp32)};
+      return {kFp32, eager};
+    case LossKernel::chunked:
+      return {0, divide_up(eager, kLossChunks)};
   }
   return {};
 }

@@ -47,15 +47,11 @@ LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
 Bytes unfused_activations(const ModelSpec& model, const Layer& layer,
                           const Workload& workload, const Strategy& strategy);
 
-/// How the loss is computed from 16-bit logits, in bytes per logit: `saved`
-/// from its forward to its backward, `peak` while it runs.
-enum class LossKernel {
-  fused,           // gradient overwrites 16-bit logits: 2, 2 (llm.c)
-  vocab_parallel,  // fp32 softmax in place of its input: 4, 2 + 4 (Megatron-LM)
-  eager  // fp32 copy, log-softmax and gradient: 4, 2 + 4 + 4 + 2 (torch)
-};
-
-/// Of the ends of the model, one micro-batch, one device.
+/// Of the ends of the model, one micro-batch, one device. Bytes per logit from
+/// the loss's forward to its backward, and while it runs: fused 2, 2 (llm.c);
+/// vocab_parallel 4, 2 + 4 (Megatron-LM); eager 4, 2 + 4 + 4 + 2 (torch);
+/// chunked an eighth of that and nothing kept (torchtitan,
+/// components/loss.py: 8 chunks).
 struct EndActivations {
   Bytes embedding;    // saved by the embedding (ids, dropout mask)
   Bytes head;         // saved before the loss: final norm in and out
@@ -76,12 +72,22 @@ Bytes boundary_bytes(const ModelSpec& model, const Workload& workload,
 /// Parameters of one device's share of a layer: cut by tensor, key/value by
 /// min(tensor, kv_heads), experts by all ranks that do not hold equal ones
 /// (`expert_data`); norms and router whole.
+///
+/// Trained are all of them; or, where weights are frozen, the adapters beside
+/// them: matrices A [rank, inputs] and B [outputs, rank], of which tensor
+/// parallelism cuts the side that the layer is cut on.
 struct LayerShare {
   std::int64_t dense = 0;    // reduced over data * context
   std::int64_t experts = 0;  // reduced over expert_data
+  std::int64_t trained_dense = 0;
+  std::int64_t trained_experts = 0;
+  LayerShare& operator+=(const LayerShare& other);
 };
+LayerShare operator*(std::int64_t count, const LayerShare& share);
 LayerShare layer_share(const ModelSpec& model, const Layer& layer,
-                       const Strategy& strategy);
+                       const Workload& workload, const Strategy& strategy);
+/// `parameters` of an end of the model, frozen beside adapters.
+LayerShare end_layer_share(const Workload& workload, std::int64_t parameters);
 
 /// Parameters of one device's share of the ends, rows of the vocabulary cut by
 /// tensor. Requires padded_vocab >= model.vocab.

@@ -26,26 +26,23 @@ void add_ends(const ModelSpec& model, const EndShare& ends,
   if (has_embedding) share.ends += ends.embedding;
   if (shape.has_head()) share.ends += ends.norm + (is_shared ? 0 : ends.head);
   if (share.ends > 0) share.largest_end = ends.embedding;
-  share.dense += share.ends;
 }
 
 Place place_of(const Setting& setting, const Engine& engine,
                const StageSizes& sizes, const StageShape& shape,
                const Strategy& strategy, int stage, const StageShare& share) {
   const EngineMemory& keeps = *engine.memory;
-  return {
-      .setting = setting,
-      .engine = engine,
-      .keeps = keeps,
-      .sizes = sizes,
-      .shape = shape,
-      .strategy = strategy,
-      .stage = stage,
-      .micro_batches = micro_batches(strategy, setting.workload),
-      .share = share,
-      .bytes = state_bytes(setting.workload, keeps, strategy),
-      .dense_shard = padded_shard(share.dense, zero_group(strategy)),
-      .expert_shard = padded_shard(share.experts, expert_zero_group(strategy))};
+  return {.setting = setting,
+          .engine = engine,
+          .keeps = keeps,
+          .sizes = sizes,
+          .shape = shape,
+          .strategy = strategy,
+          .stage = stage,
+          .micro_batches = micro_batches(strategy, setting.workload),
+          .share = share,
+          .bytes = state_bytes(setting.workload, keeps, strategy),
+          .shard = shard_of(share.all, strategy)};
 }
 
 bool is_held(const Holding& holding, Phase phase) {
@@ -96,29 +93,32 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
     if (keeps.unfused)
       one.saved += unfused_activations(model, kind, setting.workload, strategy);
     sizes.activations.push_back(one);
-    sizes.shares.push_back(layer_share(model, kind, strategy));
+    sizes.shares.push_back(
+        layer_share(model, kind, setting.workload, strategy));
   }
   sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
-                               keeps.loss);
+                               setting.workload.loss.value_or(keeps.loss));
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   return sizes;
 }
 
-StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
-                       const StageShape& shape, const Strategy&) {
+StageShare stage_share(const Setting& setting, const StageSizes& sizes,
+                       const StageShape& shape) {
   StageShare sum;
   for (const ChunkShape& chunk : shape.chunks) {
     for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind) {
       const std::int64_t layers = chunk.layers_of_kind[kind];
       if (layers == 0) continue;
       const LayerShare& one = sizes.shares[kind];
-      sum.dense += layers * one.dense;
-      sum.experts += layers * one.experts;
+      sum.all += layers * one;
       sum.largest_layer = std::max(sum.largest_layer, one.dense + one.experts);
+      sum.largest_trained = std::max(sum.largest_trained,
+                                     one.trained_dense + one.trained_experts);
     }
   }
-  add_ends(model, sizes.end_share, shape, sum);
+  add_ends(setting.model, sizes.end_share, shape, sum);
+  sum.all += end_layer_share(setting.workload, sum.ends);
   return sum;
 }
 
@@ -126,6 +126,55 @@ std::int64_t padded_shard(std::int64_t parameters, std::int64_t parts) {
   require(parts >= 1, "padded_shard: at least one part");
   if (parts == 1) return parameters;
   return round_up(parameters, alignment(parts)) / parts;
+}
+
+LayerShare shard_of(const LayerShare& share, const Strategy& strategy) {
+  const std::int64_t ranks = zero_group(strategy);
+  const std::int64_t expert_ranks = expert_zero_group(strategy);
+  return {padded_shard(share.dense, ranks),
+          padded_shard(share.experts, expert_ranks),
+          padded_shard(share.trained_dense, ranks),
+          padded_shard(share.trained_experts, expert_ranks)};
+}
+
+bool shards_weights(const Workload& workload, const Engine& engine,
+                    const Strategy& strategy) {
+  constexpr int kShardedParameters = 3;
+  return strategy.zero >= kShardedParameters &&
+         (workload.quantize == Quantize::none ||
+          engine.memory->shards_quantized);
+}
+
+Bytes quantized_bytes(Quantize quantize, std::int64_t count) {
+  // One fp32 scale for 64 weights; or an 8-bit one, and an fp32 one for 256 of
+  // those. Source: Dettmers et al. 2023, arXiv 2305.14314, section 3.
+  constexpr std::int64_t kBlock = 64, kScaleBlock = 256;
+  const std::int64_t blocks = divide_up(count, kBlock);
+  switch (quantize) {
+    case Quantize::nf4:
+      return {divide_up(count, 2) + kFp32Bytes * blocks};
+    case Quantize::nf4_double:
+      return {divide_up(count, 2) + blocks +
+              kFp32Bytes * divide_up(blocks, kScaleBlock)};
+    case Quantize::int8:  // scales are a row's: bitsandbytes, LLM.int8()
+      return {count};
+    case Quantize::none:
+      break;
+  }
+  require(false, "quantized_bytes: weights are quantized");
+  return {};
+}
+
+bool overlaps_reduction(const Engine& engine, const Strategy& strategy) {
+  return strategy.tuning.overlap.value_or(strategy.zero >=
+                                          engine.memory->overlaps_from);
+}
+
+Bytes travelling_bytes(const Workload& workload, const Strategy& strategy,
+                       std::int64_t count) {
+  const Precision dtype =
+      strategy.tuning.communication.value_or(workload.gradient);
+  return {count * activation_bytes(dtype)};
 }
 
 std::int64_t expert_zero_group(const Strategy& s) {
@@ -139,7 +188,7 @@ std::int64_t expert_zero_group(const Strategy& s) {
 StageBase stage_base(const Setting& setting, const Engine& engine,
                      const StageSizes& sizes, const StageShape& shape,
                      const Strategy& strategy, int stage) {
-  StageBase base{stage, stage_share(setting.model, sizes, shape, strategy), {}};
+  StageBase base{stage, stage_share(setting, sizes, shape), {}};
   const Place place =
       place_of(setting, engine, sizes, shape, strategy, stage, base.share);
   hold_activations(place, base.passes);
@@ -195,8 +244,11 @@ bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary) {
   constexpr int kReceives = 4;
   const StageShare& a = more.share;
   const StageShare& b = less.share;
-  if (a.dense < b.dense || a.experts < b.experts || a.ends < b.ends ||
-      a.largest_layer < b.largest_layer || a.largest_end < b.largest_end)
+  if (a.all.dense < b.all.dense || a.all.experts < b.all.experts ||
+      a.all.trained_dense < b.all.trained_dense ||
+      a.all.trained_experts < b.all.trained_experts || a.ends < b.ends ||
+      a.largest_layer < b.largest_layer || a.largest_end < b.largest_end ||
+      a.largest_trained < b.largest_trained)
     return false;
   const auto of_more = phase_bytes(more.passes, Tier::device);
   const auto of_less = phase_bytes(less.passes, Tier::device);
@@ -258,22 +310,6 @@ Bytes driver_shown(const MemoryBreakdown& memory) { return memory.peak(); }
 
 Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster) {
   return bytes * devices_of_node(cluster);
-}
-
-Bytes load_peak(const Setting& setting, const Engine& engine,
-                const StageShare& share, const Strategy& strategy,
-                Loading loading) {
-  const EngineMemory& keeps = *engine.memory;
-  const StateBytes bytes = state_bytes(setting.workload, keeps, strategy);
-  const std::int64_t owned =
-      padded_shard(share.dense, zero_group(strategy)) +
-      padded_shard(share.experts, expert_zero_group(strategy));
-  const std::int64_t kept = strategy.zero >= 3 ? owned : share.total();
-  const std::int64_t read = loading == Loading::replicated
-                                ? share.total()
-                                : std::min(share.largest_layer, kept);
-  return context_bytes() + communicator_bytes(setting.cluster, strategy) +
-         Bytes{bytes.parameter * (kept + read)};
 }
 
 LargestTensor largest_tensor(const StageSizes& sizes) {

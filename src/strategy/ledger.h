@@ -75,15 +75,18 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
 
 /// Parameters held by one device of a stage, before ZeRO.
 struct StageShare {
-  std::int64_t dense = 0;
-  std::int64_t experts = 0;
-  std::int64_t largest_layer = 0;  // dense + experts of its largest layer
-  std::int64_t ends = 0;           // embedding and head, in `dense` too
-  std::int64_t largest_end = 0;    // embedding (an output matrix is as large)
-  std::int64_t total() const { return dense + experts; }
+  LayerShare all;
+  std::int64_t largest_layer = 0;    // dense + experts of its largest layer
+  std::int64_t largest_trained = 0;  // of that, trained
+  std::int64_t ends = 0;             // embedding and head, in `all.dense` too
+  std::int64_t largest_end = 0;      // embedding (an output matrix is as large)
+  std::int64_t total() const { return all.dense + all.experts; }
+  std::int64_t trained() const {
+    return all.trained_dense + all.trained_experts;
+  }
 };
-StageShare stage_share(const ModelSpec& model, const StageSizes& sizes,
-                       const StageShape& shape, const Strategy& strategy);
+StageShare stage_share(const Setting& setting, const StageSizes& sizes,
+                       const StageShape& shape);
 
 /// `parameters` cut over `parts`, each flat buffer padded as Megatron-LM pads
 /// it: to a multiple of lcm(parts, 128) elements. Equal to `parameters` for one
@@ -93,6 +96,21 @@ std::int64_t padded_shard(std::int64_t parameters, std::int64_t parts);
 /// Ranks that share the ZeRO states of experts: `expert_data`, or the same part
 /// of it that `shard_group` is of data * context.
 std::int64_t expert_zero_group(const Strategy& strategy);
+
+/// Whether ZeRO 3 cuts the weights: DeepSpeed leaves quantized ones whole.
+bool shards_weights(const Workload& workload, const Engine& engine,
+                    const Strategy& strategy);
+
+/// Bytes of `count` frozen weights of linear layers as they are stored.
+Bytes quantized_bytes(Quantize quantize, std::int64_t count);
+
+/// Whether gradients are reduced beside backward, and elements they are
+/// reduced by: what the strategy says, or the engine's own.
+bool overlaps_reduction(const Engine& engine, const Strategy& strategy);
+
+/// Bytes of `count` gradients as they travel, uncompressed.
+Bytes travelling_bytes(const Workload& workload, const Strategy& strategy,
+                       std::int64_t count);
 
 /// What ZeRO, its shard group and offload do not change of a stage: search
 /// makes it once for all of them.
@@ -169,10 +187,23 @@ Bytes driver_shown(const MemoryBreakdown& memory);
 /// Bytes of one node whose devices all hold `bytes` of its host or NVMe.
 Bytes node_bytes(Bytes bytes, const ClusterSpec& cluster);
 
-/// Device bytes at the worst moment before the first step.
-Bytes load_peak(const Setting& setting, const Engine& engine,
-                const StageShare& share, const Strategy& strategy,
-                Loading loading);
+/// Bytes at the worst moment outside of the steps: of one device, and of the
+/// host memory of one node.
+struct EdgePeak {
+  Bytes device, host;
+};
+
+/// Before the first step: weights arrive. Replicated, every rank builds the
+/// whole model in host memory first (DeepSpeed without zero.Init, FSDP without
+/// meta tensors).
+EdgePeak load_peak(const Setting& setting, const Engine& engine,
+                   const StageShare& share, const Strategy& strategy);
+
+/// A checkpoint of whole 16-bit weights: they are gathered a layer at a time
+/// and collected by one rank. Source: DeepSpeed, runtime/engine.py,
+/// _zero3_consolidated_16bit_state_dict; torch, FULL_STATE_DICT.
+EdgePeak save_peak(const Setting& setting, const Engine& engine,
+                   const StageShare& share, const Strategy& strategy);
 
 /// The largest activation of one micro-batch, by name: "attention scores",
 /// "logits" (fp32), "layer input" or "MLP input".

@@ -10,4 +10,9 @@ namespace ztplan {
 /// each chunk (Megatron-LM's --recompute-method block), or all.
 int recomputed_layers(const Strategy& strategy, const ChunkShape& chunk);
 
+/// Whether whole layers are.
+inline bool recomputes_layers(const Strategy& strategy) {
+  return strategy.recompute.mode == Recompute::Mode::full;
+}
+
 }  // namespace ztplan

@@ -10,10 +10,6 @@ namespace {
 
 constexpr const char* kKorthikanti = "arXiv 2205.05198, section 4";
 
-bool recomputes_layers(const Strategy& s) {
-  return s.recompute.mode == Recompute::Mode::full;
-}
-
 /// What one micro-batch leaves in a chunk, and the most its backward adds.
 struct ChunkActivations {
   std::int64_t saved = 0;        // of layers that keep everything

@@ -19,14 +19,8 @@ constexpr std::int64_t kSubGroup = 1'000'000'000;
 
 constexpr const char* kZeroSource = "ZeRO, arXiv 1910.02054, section 3";
 
-/// Bytes a parameter takes on a device that owns it.
-struct StateBytes {
-  std::int64_t parameter = 0;
-  std::int64_t gradient = 0;
-  std::int64_t optimizer = 0;
-};
-StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
-                       const Strategy& strategy);
+/// What one rank owns of `share` under ZeRO.
+LayerShare shard_of(const LayerShare& share, const Strategy& strategy);
 
 /// One device of one stage, and all its holdings are made from.
 struct Place {
@@ -40,15 +34,22 @@ struct Place {
   std::int64_t micro_batches;
   StageShare share;
   StateBytes bytes;
-  std::int64_t dense_shard;   // parameters owned under ZeRO
-  std::int64_t expert_shard;  // likewise
-  std::int64_t owned() const { return dense_shard + expert_shard; }
+  LayerShare shard;  // of `share`, what this device owns under ZeRO
+  /// Trained parameters, and all of them, that this device owns.
+  std::int64_t owned() const {
+    return shard.trained_dense + shard.trained_experts;
+  }
+  std::int64_t owned_weights() const { return shard.dense + shard.experts; }
+  /// Ranks that share dense states.
+  std::int64_t shard_parts() const { return zero_group(strategy); }
   /// Bytes of a number in forward and backward.
   std::int64_t number() const {
     return activation_bytes(setting.workload.precision);
   }
   bool shards_gradients() const { return strategy.zero >= 2; }
-  bool shards_parameters() const { return strategy.zero >= 3; }
+  bool shards_parameters() const {
+    return shards_weights(setting.workload, engine, strategy);
+  }
   bool parameters_leave() const {
     return strategy.offload.parameters != OffloadTier::none;
   }
@@ -100,6 +101,13 @@ class PhaseSums {
 inline void hold(Ledger& book, Holding holding) {
   holding.bytes = std::min(holding.bytes, Bytes{kBeyond});
   if (holding.bytes.value > 0) book.push_back(holding);
+}
+
+/// Whether this step's backward allocates sharded gradients: nothing of an
+/// earlier micro-batch holds them.
+inline bool allocates_gradients(const Place& p) {
+  return p.keeps.frees_gradients && p.shards_gradients() &&
+         p.micro_batches == 1 && !p.optimizer_leaves();
 }
 
 void hold_states(const Place& place, Ledger& book);

@@ -16,7 +16,9 @@ constexpr const char* kInfinity = "DeepSpeed, runtime/swap_tensor";
 /// Elements that move between device and host at a time, twice: one piece
 /// moves while the next is filled.
 std::int64_t transfer_elements(const Place& p) {
-  return 2 * std::min(p.engine.bucket_elements, p.owned());
+  const std::int64_t bucket =
+      p.strategy.tuning.bucket.value_or(p.engine.bucket_elements);
+  return 2 * std::min(bucket, p.owned());
 }
 
 /// All of them where the engine keeps them, or the pieces that pass by.
@@ -51,7 +53,8 @@ void hold_optimizer_on_nvme(const Place& p, Ledger& book) {
 
 void hold_parameters_away(const Place& p, Ledger& book) {
   const std::int64_t each = p.bytes.parameter;
-  const std::int64_t kept = p.shards_parameters() ? p.owned() : p.share.total();
+  const std::int64_t kept =
+      p.shards_parameters() ? p.owned_weights() : p.share.total();
   if (p.strategy.offload.parameters == OffloadTier::cpu) {
     hold(book, on_host(Term::parameters, each * kept, "weights", kZeroSource));
     return;

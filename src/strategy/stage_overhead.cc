@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "strategy/layout.h"
+#include "strategy/recomputed.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -68,14 +69,31 @@ void hold_receives(const Place& p, Ledger& book) {
 void hold_buckets(const Place& p, Ledger& book) {
   if (p.strategy.data * p.strategy.context == 1) return;
   const bool is_sharded = p.shards_parameters();
-  const std::int64_t count =
-      is_sharded ? p.keeps.buckets_sharded : p.keeps.buckets;
+  const std::int64_t below = overlaps_reduction(p.engine, p.strategy)
+                                 ? p.keeps.buckets_beside
+                                 : p.keeps.buckets;
+  const std::int64_t count = is_sharded ? p.keeps.buckets_sharded : below;
   const std::int64_t elements =
-      std::min(p.engine.bucket_elements, p.share.total());
+      std::min(p.strategy.tuning.bucket.value_or(p.engine.bucket_elements),
+               p.share.trained());
   const Phase from = is_sharded ? Phase::forward : Phase::loss;
   hold(book,
        on_device(Term::buffers, p.number() * count * elements,
                  {from, Phase::reduce}, "gradient buckets", p.keeps.source));
+}
+
+/// Gradients that backward allocates find the blocks of equal checkpoints free
+/// again, but not those of the many sizes that a layer saves: the allocator
+/// reserves them beside all activations. Measured: Llama 2 7B with full
+/// recomputation allocates 12.00 bytes a parameter at its peak (dlrover,
+/// atorch/examples/llama2); Llama 3 8B without it reserves 16 and more
+/// (torchtitan, benchmarks/llama3_h100_202412_torchtitan.md).
+void hold_unplaced_gradients(const Place& p, Ledger& book) {
+  if (!allocates_gradients(p) || recomputes_layers(p.strategy)) return;
+  Holding holding = on_device(Term::overhead, p.bytes.gradient * p.owned(),
+                              kPasses, "reserved for gradients", kTorch);
+  holding.meter = Meter::reserved;
+  hold(book, holding);
 }
 
 }  // namespace
@@ -98,9 +116,27 @@ Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& s) {
   return sum;
 }
 
+/// What compression left out of one step is added to the next. Source: Lin et
+/// al., arXiv 1712.01887; DeepSpeed, runtime/fp16/onebit/adam.py (worker_error,
+/// server_error).
+void hold_error_feedback(const Place& p, Ledger& book) {
+  const Compression compression = p.strategy.tuning.compression;
+  if (compression == Compression::topk)
+    hold(book, on_device(Term::buffers, kFp32Bytes * p.share.trained(),
+                         kWholeStep, "error feedback", "arXiv 1712.01887"));
+  if (compression != Compression::one_bit) return;
+  const std::int64_t ranks = std::int64_t{p.strategy.data} * p.strategy.context;
+  hold(book, on_device(Term::buffers,
+                       kFp32Bytes * (p.share.trained() +
+                                     divide_up(p.share.trained(), ranks)),
+                       kWholeStep, "error feedback of workers and server",
+                       "DeepSpeed, runtime/fp16/onebit/adam.py"));
+}
+
 void hold_buffers(const Place& p, Ledger& book) {
   hold_receives(p, book);
   hold_buckets(p, book);
+  hold_error_feedback(p, book);
   const Bytes workspace = has_wide_workspace(p.setting.cluster.device)
                               ? kWideWorkspace
                               : kWorkspace;
@@ -118,6 +154,7 @@ void hold_overhead(const Place& p, Ledger& book) {
   };
   outside(most_in_motion(book) / p.keeps.slack_over, "allocator fragmentation",
           kTorch, Meter::reserved);
+  hold_unplaced_gradients(p, book);
   outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
   outside(communicator_bytes(p.setting.cluster, p.strategy), "communicators",
           kNccl, Meter::driver);

@@ -1,46 +1,107 @@
 #include <algorithm>
+#include <limits>
 
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
 namespace {
 
-// Adam in mixed precision: fp32 master, first and second moment. In fp32 the
-// weights are their own master. Source: ZeRO, arXiv 1910.02054, section 3.1.
-constexpr std::int64_t kMoments = 2 * kFp32Bytes;
-constexpr std::int64_t kMasterAndMoments = kFp32Bytes + kMoments;
-
 // Weights in fp8 and their transposes, beside the 16-bit ones. Source:
 // TransformerEngine, module/base.py (weight workspaces, kept over a step).
 constexpr std::int64_t kFp8Copies = 2;
+
+/// Bytes of the states beside the master weights. Adam, LAMB: two moments;
+/// momentum, Adagrad, Lion: one; Muon: one for its matrices. 8-bit Adam: one
+/// byte a moment (bitsandbytes; its scales, 4 bytes a block of 256, are left
+/// out).
+std::int64_t moment_bytes(OptimizerKind optimizer, Precision dtype) {
+  const std::int64_t each = activation_bytes(dtype);
+  switch (optimizer) {
+    case OptimizerKind::adam:
+    case OptimizerKind::lamb:
+      return 2 * each;
+    case OptimizerKind::adam8bit:
+      return 2;
+    case OptimizerKind::momentum:
+    case OptimizerKind::adagrad:
+    case OptimizerKind::lion:
+    case OptimizerKind::muon:
+      return each;
+    case OptimizerKind::sgd:
+      break;
+  }
+  return 0;
+}
 
 bool gathers(const Place& p) {
   return p.shards_parameters() || p.parameters_leave();
 }
 
-/// One state of dense and of expert parameters, whole or this device's shard.
-void hold_state(const Place& p, Ledger& book, Term term, std::int64_t each,
-                bool is_sharded, const char* dense, const char* experts) {
-  const StageShare& share = p.share;
-  hold(book, on_device(term, each * (is_sharded ? p.dense_shard : share.dense),
-                       kWholeStep, dense, kZeroSource));
+/// A state of dense and of expert parameters.
+struct State {
+  Term term;
+  std::int64_t dense, experts;  // bytes
+  Lifetime life;
+  const char *what, *what_experts;
+};
+
+void hold_state(Ledger& book, const State& state) {
   hold(book,
-       on_device(term, each * (is_sharded ? p.expert_shard : share.experts),
-                 kWholeStep, experts, kZeroSource));
+       on_device(state.term, state.dense, state.life, state.what, kZeroSource));
+  hold(book, on_device(state.term, state.experts, state.life,
+                       state.what_experts, kZeroSource));
+}
+
+/// Frozen weights of linear layers, quantized; the ends keep their dtype.
+void hold_quantized(const Place& p, Ledger& book) {
+  const bool is_cut = p.shards_parameters();
+  const std::int64_t ends =
+      is_cut ? divide_up(p.share.ends, p.shard_parts()) : p.share.ends;
+  const std::int64_t all = is_cut ? p.owned_weights() : p.share.total();
+  const Bytes linear = quantized_bytes(p.setting.workload.quantize,
+                                       std::max<std::int64_t>(0, all - ends));
+  hold(book, on_device(Term::parameters, linear.value, kWholeStep,
+                       "quantized weights", "QLoRA, arXiv 2305.14314"));
+  hold(book, on_device(Term::parameters, p.bytes.parameter * ends, kWholeStep,
+                       "embedding and output matrix", kZeroSource));
+}
+
+void hold_weights(const Place& p, Ledger& book) {
+  if (p.setting.workload.quantize != Quantize::none)
+    return hold_quantized(p, book);
+  const LayerShare& held = p.shards_parameters() ? p.shard : p.share.all;
+  hold_state(book, {Term::parameters, p.bytes.parameter * held.dense,
+                    p.bytes.parameter * held.experts, kWholeStep, "weights",
+                    "expert weights"});
+}
+
+void hold_adapters(const Place& p, Ledger& book) {
+  if (!p.setting.workload.adapters.any()) return;
+  const LayerShare& held = p.shards_parameters() ? p.shard : p.share.all;
+  hold(book, on_device(Term::parameters,
+                       p.bytes.parameter *
+                           (held.trained_dense + held.trained_experts),
+                       kWholeStep, "adapters", "LoRA, arXiv 2106.09685"));
 }
 
 void hold_parameters(const Place& p, Ledger& book) {
-  if (p.parameters_leave()) return;
-  hold_state(p, book, Term::parameters, p.bytes.parameter,
-             p.shards_parameters(), "weights", "expert weights");
+  hold_adapters(p, book);
+  if (!p.parameters_leave()) hold_weights(p, book);
 }
 
+/// Beside wider weights, copies in fp8 and their transposes; beside weights
+/// stored in fp8, the transposes of the layer at work.
 void hold_fp8_copies(const Place& p, Ledger& book) {
-  if (p.setting.workload.precision != Precision::fp8) return;
-  const std::int64_t copied =
-      gathers(p) ? p.share.largest_layer : p.share.total() - p.share.ends;
-  hold(book, on_device(Term::buffers, kFp8Copies * copied, kWholeStep,
-                       "fp8 weights and their transposes",
+  const Workload& w = p.setting.workload;
+  if (w.precision != Precision::fp8) return;
+  const bool is_primary = w.parameter == Precision::fp8;
+  const std::int64_t copied = gathers(p) || is_primary
+                                  ? p.share.largest_layer
+                                  : p.share.total() - p.share.ends;
+  const std::int64_t copies = is_primary ? 1 : kFp8Copies;
+  hold(book, on_device(Term::buffers, copies * copied, kWholeStep,
+                       is_primary ? "fp8 transposes of one layer"
+                                  : "fp8 weights and their transposes",
                        "TransformerEngine, pytorch/module/base.py"));
 }
 
@@ -50,7 +111,7 @@ void hold_narrow_gradients(const Place& p, Ledger& book) {
   const bool kept = p.keeps.narrow_gradients && !p.shards_gradients() &&
                     p.bytes.gradient > p.number();
   if (!kept) return;
-  const std::int64_t bytes = p.number() * p.share.total();
+  const std::int64_t bytes = p.number() * p.share.trained();
   hold(book, on_device(Term::gradients, bytes, kWholeStep, "16-bit gradients",
                        p.keeps.source));
   hold(book, on_device(Term::buffers, bytes, {Phase::reduce, Phase::reduce},
@@ -61,14 +122,19 @@ void hold_gradients(const Place& p, Ledger& book) {
   const bool away = p.shards_gradients() && p.optimizer_leaves() &&
                     p.keeps.gradients_leave_device;
   if (away) return;
-  hold_state(p, book, Term::gradients, p.bytes.gradient, p.shards_gradients(),
-             "gradients", "expert gradients");
+  const LayerShare& held = p.shards_gradients() ? p.shard : p.share.all;
+  const Lifetime life = allocates_gradients(p)
+                            ? Lifetime{Phase::reduce, Phase::step}
+                            : kWholeStep;
+  hold_state(book, {Term::gradients, p.bytes.gradient * held.trained_dense,
+                    p.bytes.gradient * held.trained_experts, life, "gradients",
+                    "expert gradients"});
   hold_narrow_gradients(p, book);
 }
 
 /// Adam reads fp32 gradients: 16-bit ones are copied when it runs.
 void hold_step_gradients(const Place& p, Ledger& book) {
-  if (p.bytes.gradient == kFp32Bytes) return;
+  if (p.bytes.gradient == kFp32Bytes || !p.bytes.has_master) return;
   const std::int64_t at_once =
       p.shards_parameters() ? std::min(p.owned(), kSubGroup) : p.owned();
   hold(book, on_device(Term::buffers, kFp32Bytes * at_once,
@@ -79,9 +145,9 @@ void hold_step_gradients(const Place& p, Ledger& book) {
 
 void hold_optimizer(const Place& p, Ledger& book) {
   if (p.optimizer_leaves()) return;
-  constexpr bool kSharded = true;  // by a group of one without ZeRO
-  hold_state(p, book, Term::optimizer, p.bytes.optimizer, kSharded,
-             "optimizer states", "expert optimizer states");
+  hold_state(book, {Term::optimizer, p.bytes.optimizer * p.shard.trained_dense,
+                    p.bytes.optimizer * p.shard.trained_experts, kWholeStep,
+                    "optimizer states", "expert optimizer states"});
   hold_step_gradients(p, book);
 }
 
@@ -89,9 +155,19 @@ void hold_optimizer(const Place& p, Ledger& book) {
 void hold_gathered_stage(const Place& p, Ledger& book) {
   hold(book, on_device(Term::gathered, p.number() * p.share.total(), kPasses,
                        "gathered weights of the stage", p.keeps.source));
-  hold(book, on_device(Term::gathered, kFp32Bytes * p.share.total(),
+  hold(book, on_device(Term::gathered, kFp32Bytes * p.share.trained(),
                        {Phase::loss, Phase::reduce},
                        "whole gradients of the stage", p.keeps.source));
+}
+
+/// Elements an engine gathers ahead of the module at work, but for the bound
+/// on all that is gathered.
+std::int64_t gathered_ahead(const Place& p) {
+  const Tuning& tuning = p.strategy.tuning;
+  const std::int64_t ahead =
+      std::min(tuning.prefetch.value_or(p.keeps.prefetch),
+               tuning.live.value_or(std::numeric_limits<std::int64_t>::max()));
+  return std::min(ahead, p.share.total());
 }
 
 /// One layer at work, the next on its way, and the larger end.
@@ -99,9 +175,28 @@ void hold_gathered_layers(const Place& p, Ledger& book) {
   hold(book,
        on_device(Term::gathered, 2 * p.number() * p.share.largest_layer,
                  kPasses, "gathered weights of two layers", p.keeps.source));
+  hold(book, on_device(Term::gathered, p.number() * gathered_ahead(p), kPasses,
+                       "prefetched weights", p.keeps.source));
   hold(book,
        on_device(Term::gathered, p.number() * p.share.largest_end, kPasses,
                  "gathered embedding or output matrix", p.keeps.source));
+}
+
+/// A copy of the weights inside a group smaller than the one that shards them,
+/// from the first forward on; and int8 weights on their way. Source: Wang et
+/// al. 2023, arXiv 2306.10209 (ZeRO++), sections 3.1 and 3.2.
+void hold_zero_plus_plus(const Place& p, Ledger& book) {
+  const Tuning& tuning = p.strategy.tuning;
+  if (tuning.secondary > 0)
+    hold(book,
+         on_device(Term::gathered,
+                   p.number() * divide_up(p.share.total(), tuning.secondary),
+                   {Phase::forward, Phase::reduce}, "secondary partition (hpZ)",
+                   "arXiv 2306.10209"));
+  if (tuning.quantized_weights)
+    hold(book,
+         on_device(Term::gathered, p.share.largest_layer, kPasses,
+                   "int8 weights on their way (qwZ)", "arXiv 2306.10209"));
 }
 
 /// Gradients of the piece being differentiated, before they are sharded: as
@@ -110,10 +205,11 @@ void hold_whole_gradients(const Place& p, Ledger& book) {
   const std::int64_t reduced =
       p.keeps.buckets_sharded == 0 ? p.bytes.gradient : 0;
   const std::int64_t each = p.number() + reduced;
-  hold(book, on_device(Term::gathered, each * p.share.largest_layer,
+  hold(book, on_device(Term::gathered, each * p.share.largest_trained,
                        {Phase::backward, Phase::backward},
                        "gradient of one whole layer", p.keeps.source));
-  if (!p.shape.has_head()) return;
+  const bool is_frozen = p.setting.workload.adapters.any();
+  if (!p.shape.has_head() || is_frozen) return;
   hold(book, on_device(Term::gathered, each * p.share.largest_end,
                        {Phase::loss, Phase::loss},
                        "gradient of the output matrix", p.keeps.source));
@@ -121,13 +217,33 @@ void hold_whole_gradients(const Place& p, Ledger& book) {
 
 }  // namespace
 
+Precision default_gradient(const EngineMemory& keeps, Precision precision) {
+  const bool is_narrow =
+      precision == Precision::fp16 || precision == Precision::bf16;
+  return keeps.wide_gradients || !is_narrow ? Precision::fp32 : precision;
+}
+
 StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
                        const Strategy& strategy) {
+  constexpr int kShardedParameters = 3;
   const std::int64_t number = activation_bytes(workload.precision);
-  const bool is_fp32 =
-      number == kFp32Bytes || (keeps.shards_are_master && strategy.zero >= 3);
-  if (is_fp32) return {kFp32Bytes, kFp32Bytes, kMoments};
-  return {number, activation_bytes(workload.gradient), kMasterAndMoments};
+  const bool shards_are_stored =
+      keeps.shards_are_master && strategy.zero >= kShardedParameters;
+  const Precision usual =
+      shards_are_stored ? Precision::fp32 : workload.precision;
+  const Precision stored = workload.parameter.value_or(usual);
+  const std::int64_t moments =
+      moment_bytes(workload.optimizer, workload.moments);
+  const bool is_fp32 = number == kFp32Bytes || stored == Precision::fp32;
+  if (is_fp32) return {kFp32Bytes, kFp32Bytes, moments};
+  // Without a master the optimizer's states take the dtype of the weights.
+  const bool is_pure = shards_are_stored && stored != Precision::fp8;
+  if (is_pure)
+    return {number, number, moment_bytes(workload.optimizer, stored)};
+  const std::int64_t parameter =
+      stored == Precision::fp8 && workload.parameter ? 1 : number;
+  return {parameter, activation_bytes(workload.gradient), kFp32Bytes + moments,
+          true};
 }
 
 void hold_states(const Place& p, Ledger& book) {
@@ -142,6 +258,7 @@ void hold_gathered(const Place& p, Ledger& book) {
                            p.strategy.pipeline > 1 && p.shards_parameters();
   if (whole_stage) return hold_gathered_stage(p, book);
   if (gathers(p)) hold_gathered_layers(p, book);
+  hold_zero_plus_plus(p, book);
   if (p.shards_gradients()) hold_whole_gradients(p, book);
 }
 

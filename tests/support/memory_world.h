@@ -80,7 +80,7 @@ inline ClusterSpec cluster_of(int devices) {
 
 inline Engine engine_named(const char* name) {
   constexpr std::int64_t kBucket = 40'000'000;
-  return {name, "test", {}, 128, kBucket};
+  return {name, "test", {}, 128, kBucket, find_engine(name).memory};
 }
 
 /// A question of memory and what answers it, kept alive together.
@@ -105,9 +105,8 @@ struct World {
   StageShare share(int stage) const {
     const LayerKinds kinds = layer_kinds(model);
     return stage_share(
-        model, stage_sizes(setting(), engine, kinds, strategy),
-        stage_shapes(kinds, strategy)[static_cast<std::size_t>(stage)],
-        strategy);
+        setting(), stage_sizes(setting(), engine, kinds, strategy),
+        stage_shapes(kinds, strategy)[static_cast<std::size_t>(stage)]);
   }
 };
 
