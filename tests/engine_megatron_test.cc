@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <set>
 #include <string>
 
 #include "support/setting_case.h"
@@ -18,6 +17,11 @@ void volta(SettingCase& w) {
   w.workload.precision = Precision::fp16;
 }
 void sequence_2044(SettingCase& w) { w.workload.sequence = 2044; }
+void adapters(SettingCase& w) { w.workload.adapters = {.rank = 8, .q = true}; }
+void lion(SettingCase& w) { w.workload.optimizer = OptimizerKind::lion; }
+void adam8bit(SettingCase& w) {
+  w.workload.optimizer = OptimizerKind::adam8bit;
+}
 void window(SettingCase& w) { w.model.layers[0].layer.attention.window = 512; }
 
 constexpr RuleRow kRows[] = {
@@ -41,6 +45,11 @@ constexpr RuleRow kRows[] = {
     {"window-not-in-ring", window, "cp=4,cp_type=ulysses", keep, "cp=4"},
     {"ulysses-kv-heads", keep, "cp=8,cp_type=ulysses", keep,
      "cp=16,cp_type=ulysses"},
+    {"no-frozen-weights", keep, "tp=8", adapters, "tp=8"},
+    {"optimizer-known", lion, "tp=8", adam8bit, "tp=8"},
+    {"no-compression", keep, "comm=bf16", keep, "compress=topk"},
+    {"recompute-modules", keep, "recompute=selective", keep,
+     "recompute=selective:op"},
     {"flash-supported", keep, "tp=8", volta, "tp=8"},
 };
 
@@ -49,26 +58,7 @@ const Engine& megatron() { return find_engine("megatron"); }
 }  // namespace
 
 TEST_CASE("each rule of Megatron-LM tells legal from illegal") {
-  for (const RuleRow& row : kRows) {
-    CAPTURE(row.rule);
-    SettingCase world = small_case();
-    row.change(world);
-    CHECK(verdict(megatron(), world, row.legal) == "legal");
-    row.spoil(world);
-    CHECK(verdict(megatron(), world, row.illegal) == row.rule);
-    const Misfit misfit = misfit_of(megatron(), world, row.illegal);
-    CHECK(misfit.engine == "megatron");
-    CHECK(!misfit.detail.empty());
-    CHECK(!misfit.nearest.empty());
-  }
-}
-
-TEST_CASE("every rule of Megatron-LM has a case") {
-  std::set<std::string> cases;
-  for (const RuleRow& row : kRows) cases.insert(row.rule);
-  std::set<std::string> names;
-  for (const Rule& rule : megatron().rules) names.insert(rule.name);
-  CHECK(names == cases);
+  check_rules(megatron(), kRows);
 }
 
 TEST_CASE("Megatron-LM refuses what another engine allows") {

@@ -32,6 +32,7 @@ Recompute any_recompute(std::mt19937& random) {
           .attention = random() % 3 == 0,
           .norms = random() % 3 == 0,
           .activation = random() % 3 == 0,
+          .op = random() % 6 == 0,
           .layers = static_cast<int>(random() % 3)};
 }
 

@@ -22,7 +22,8 @@ TEST_CASE("an unknown engine is refused with those there are") {
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "there is no engine \"megatorn\"; engines: megatron, native");
+          "there is no engine \"megatorn\"; engines: megatron, native, "
+          "deepspeed, fsdp, colossalai");
     CHECK(error.hint() == "did you mean megatron?");
   }
   CHECK_THROWS_AS(find_engine("deepspede"), Error);

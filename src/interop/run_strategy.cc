@@ -73,9 +73,8 @@ Recompute recompute_of(const CsvRow& row, int stage_layers) {
   if (text.empty() || text == "none") return {};
   if (text == "full") return {.mode = Recompute::Mode::full};
   if (text == "selective") return selective_of("core_attn");
-  // torchtitan's "op" mode keeps products and attention, and computes what is
-  // cheap again: distributed/activation_checkpoint.py.
-  if (text == "selective:op-level") return selective_of("norm,swiglu");
+  if (text == "selective:op-level")
+    return {.mode = Recompute::Mode::selective, .op = true};
   if (text == "selective:every-2nd-layer") {
     return {.mode = Recompute::Mode::full,
             .layers = std::max(1, stage_layers / 2)};

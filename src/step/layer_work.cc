@@ -43,6 +43,7 @@ class LayerWriter {
  private:
   void forward_all();
   void again();
+  void again_op();
   void norms(int bytes_each);
   void attention_forward();
   void attention_backward();
@@ -278,6 +279,23 @@ void LayerWriter::forward_all() {
   write_.launches(kernels());
 }
 
+/// Norms, activation, and the products that are not kept: keys, attention
+/// output, the second of a gated MLP. Source: torchtitan,
+/// distributed/activation_checkpoint.py (every second aten.mm).
+void LayerWriter::again_op() {
+  const FeedForward& f = layer_.ffn;
+  norms(kNormForward);
+  for (int i = 0; i < attentions(); ++i) {
+    write_.forward({write_.tokens(), projected_keys() / 2, hidden_});
+    project_output(Direction::forward);
+  }
+  const std::int64_t width = divide_up(
+      f.is_moe() ? f.top_k * f.expert_width + f.shared_width : f.width,
+      strategy_.tensor);
+  if (f.gated) write_.forward({write_.tokens(), width, hidden_});
+  activation(write_.tokens() * width, Direction::forward);
+}
+
 /// What backward runs again because forward threw it away.
 void LayerWriter::again() {
   const Recompute& r = strategy_.recompute;
@@ -286,6 +304,7 @@ void LayerWriter::again() {
   if (r.mode == Recompute::Mode::selective) {
     if (r.attention)
       for (int i = 0; i < attentions(); ++i) core(Direction::forward);
+    if (r.op) again_op();
     if (r.norms) norms(kNormForward);
     if (r.activation) {
       const FeedForward& f = layer_.ffn;

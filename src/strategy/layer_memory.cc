@@ -324,6 +324,21 @@ Parts loss_bytes(LossKernel kernel, std::int64_t number) {
   return {};
 }
 
+/// What torchtitan's op-level recomputation keeps: a layer's input, the output
+/// of attention and of every second product (queries, values, first and last
+/// of the MLP). Source: torchtitan, distributed/activation_checkpoint.py.
+std::int64_t op_saved(const Layer& layer, const Cut& cut,
+                      const Workload& workload, const Strategy& s) {
+  const AttentionShape shape = attention_shape(layer.attention, s);
+  const std::int64_t attention =
+      cut.per_token(cut.number * (shape.query + shape.value + shape.output));
+  const Parts core =
+      cut.eager ? eager_core(shape, cut, workload) : flash_core(shape, cut);
+  const std::int64_t first = inner_elements(layer.ffn, cut, s);
+  return 2 * stream_bytes(cut) + attention + core.saved +
+         capped_product(cut.number, first);
+}
+
 }  // namespace
 
 std::int64_t activation_bytes(Precision precision) {
@@ -344,7 +359,13 @@ LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
   LayerActivations bytes;
   bytes.saved = {attentions * attention.saved + ffn.saved + norms.saved};
   bytes.checkpoint = {stream_bytes(cut)};
-  bytes.working = {stream_working(cut, strategy) + norms.working +
+  std::int64_t rebuilt = 0;
+  if (recompute.op) {
+    const std::int64_t kept = op_saved(layer, cut, workload, strategy);
+    rebuilt = std::max<std::int64_t>(0, bytes.saved.value - kept);
+    bytes.saved.value -= rebuilt;
+  }
+  bytes.working = {rebuilt + stream_working(cut, strategy) + norms.working +
                    std::max(attention.working, ffn.working)};
   bytes.attention_scores =
       scores_bytes(layer.attention, cut, workload, strategy);

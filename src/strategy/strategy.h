@@ -33,6 +33,7 @@ struct Recompute {
   bool attention = false;   // selective: attention core (scores, softmax)
   bool norms = false;       // selective: norm outputs
   bool activation = false;  // selective: GELU output or gated product
+  bool op = false;  // selective: all but attention and every second product
   int layers = 0;  // full: how many layers of each chunk; 0: all of them
   auto operator<=>(const Recompute&) const = default;
 };
@@ -193,6 +194,8 @@ Offload parse_offload(std::string_view text);
 ///   none
 ///   selective                    the attention core alone
 ///   selective:attention+norms    any of attention, norms, activation
+///   selective:op                 all but attention and every second product,
+///                                as torchtitan's selective_ac_option "op"
 ///   full | full:4                every layer | the first 4 of each chunk
 std::string to_text(const Recompute& recompute);
 Recompute parse_recompute(std::string_view text);

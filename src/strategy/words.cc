@@ -71,7 +71,7 @@ constexpr char kOffloadForms[] =
     "parameters:cpu";
 constexpr char kRecomputeForms[] =
     "none, selective, selective:attention+norms+activation (any of the "
-    "three), full or full:N";
+    "three), selective:op, full or full:N";
 
 template <class Words>
 std::string_view text_of(const Words& words, auto value) {
@@ -97,6 +97,7 @@ bool Recompute::*parse_part(std::string_view text, std::string_view part) {
   if (part == "attention") return &Recompute::attention;
   if (part == "norms") return &Recompute::norms;
   if (part == "activation") return &Recompute::activation;
+  if (part == "op") return &Recompute::op;
   refuse("recompute", text, kRecomputeForms);
 }
 
@@ -240,6 +241,7 @@ std::string to_text(const Recompute& recompute) {
   if (recompute.attention) parts.push_back("attention");
   if (recompute.norms) parts.push_back("norms");
   if (recompute.activation) parts.push_back("activation");
+  if (recompute.op) parts.push_back("op");
   if (parts == std::vector<std::string_view>{"attention"}) return "selective";
   return fmt::format("selective:{}", fmt::join(parts, "+"));
 }

@@ -2,6 +2,10 @@
 // two nodes of eight H100. Tests change what they are about.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -101,5 +105,26 @@ struct RuleRow {
   Change spoil;
   const char* illegal;
 };
+
+/// Every rule of `engine` by one legal and one illegal strategy.
+inline void check_rules(const Engine& engine, std::span<const RuleRow> rows) {
+  std::set<std::string> cases, names;
+  for (const RuleRow& row : rows) {
+    CAPTURE(std::string(row.rule));
+    cases.insert(row.rule);
+    SettingCase world = small_case();
+    row.change(world);
+    CHECK(verdict(engine, world, row.legal) == "legal");
+    row.spoil(world);
+    CHECK(verdict(engine, world, row.illegal) == row.rule);
+    const Misfit misfit = misfit_of(engine, world, row.illegal);
+    CHECK(misfit.engine == engine.name);
+    CHECK(!misfit.detail.empty());
+    CHECK(!misfit.nearest.empty());
+    CHECK(!misfit.source.empty());
+  }
+  for (const Rule& rule : engine.rules) names.insert(rule.name);
+  CHECK(names == cases);
+}
 
 }  // namespace ztplan

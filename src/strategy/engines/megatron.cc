@@ -13,11 +13,6 @@ namespace {
 
 constexpr int kGradientSharding = 2;  // the ZeRO stage that shards gradients
 
-bool has_experts(const ModelSpec& model) {
-  return any_layer(model,
-                   [](const Layer& layer) { return layer.ffn.is_moe(); });
-}
-
 bool gpipe_broken(const Setting&, const Strategy& s) {
   return s.schedule == Schedule::gpipe;
 }
@@ -187,22 +182,47 @@ Misfit explain_activation(const Setting& g, const Strategy&) {
       "recompute=selective:attention+norms, or full");
 }
 
-// FlashAttention-2 and cuDNN attention, the two that Transformer Engine calls.
-bool flash_broken(const Setting& g, const Strategy&) {
-  constexpr std::string_view kTooEarly[] = {"Pascal", "Volta", "Turing"};
-  if (g.workload.attention != AttentionKernel::flash) return false;
-  return g.workload.precision == Precision::fp32 ||
-         std::ranges::find(kTooEarly, g.cluster.device.architecture) !=
-             std::end(kTooEarly);
+bool frozen_broken(const Setting& g, const Strategy&) {
+  return g.workload.adapters.any() || g.workload.quantize != Quantize::none;
+}
+constexpr char kFrozen[] =
+    "Megatron-LM trains every weight: it has no adapters and no quantized "
+    "weights";
+constexpr char kFrozenNearest[] = "engine fsdp or deepspeed, or no --lora";
+
+bool optimizer_broken(const Setting& g, const Strategy&) {
+  switch (g.workload.optimizer) {
+    case OptimizerKind::adam:
+    case OptimizerKind::sgd:
+    case OptimizerKind::momentum:
+    case OptimizerKind::muon:
+    case OptimizerKind::lion:
+      return false;
+    default:
+      return true;
+  }
+}
+Misfit explain_optimizer(const Setting& g, const Strategy&) {
+  return because(fmt::format("Megatron-LM has no optimizer {}",
+                             to_text(g.workload.optimizer)),
+                 "optimizer adam, sgd, momentum, muon or lion");
 }
 
-Misfit explain_flash(const Setting& g, const Strategy&) {
-  return because(
-      fmt::format("flash attention needs Ampere or later and 16-bit numbers; "
-                  "this is {} in {}",
-                  g.cluster.device.architecture, to_text(g.workload.precision)),
-      "attention eager");
+bool compression_broken(const Setting&, const Strategy& s) {
+  return s.tuning.compression != Compression::none ||
+         s.tuning.quantized_weights || s.tuning.secondary > 0;
 }
+constexpr char kCompression[] =
+    "Megatron-LM reduces gradients as they are: it has no compression, qwZ or "
+    "hpZ";
+constexpr char kCompressionNearest[] =
+    "comm=bf16 (--grad-reduce-in-bf16), or another engine";
+
+bool op_broken(const Setting&, const Strategy& s) { return s.recompute.op; }
+constexpr char kOp[] =
+    "recompute=selective:op is torchtitan's; Megatron-LM recomputes modules";
+constexpr char kOpNearest[] =
+    "recompute=selective, selective:attention+norms or full";
 
 constexpr Rule kRules[] = {
     {"no-gpipe",
@@ -249,6 +269,20 @@ constexpr Rule kRules[] = {
      "NVIDIA/TransformerEngine transformer_engine/pytorch/attention/"
      "dot_product_attention/context_parallel.py: heads divisible by CP size",
      ulysses_broken, explain_ulysses},
+    {"no-frozen-weights",
+     "NVIDIA/Megatron-LM megatron/training/arguments.py: no such argument",
+     frozen_broken, told<kFrozen, kFrozenNearest>},
+    {"optimizer-known",
+     "NVIDIA/Megatron-LM megatron/training/arguments.py: --optimizer",
+     optimizer_broken, explain_optimizer},
+    {"no-compression",
+     "NVIDIA/Megatron-LM megatron/core/distributed/"
+     "distributed_data_parallel_config.py",
+     compression_broken, told<kCompression, kCompressionNearest>},
+    {"recompute-modules",
+     "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
+     "recompute_modules",
+     op_broken, told<kOp, kOpNearest>},
     {"flash-supported",
      "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16; "
      "NVIDIA/TransformerEngine docs, attention backends",

@@ -68,4 +68,25 @@ Misfit because(std::string detail, std::string nearest) {
   return misfit;
 }
 
+bool flash_broken(const Setting& g, const Strategy&) {
+  constexpr std::string_view kTooEarly[] = {"Pascal", "Volta", "Turing"};
+  if (g.workload.attention != AttentionKernel::flash) return false;
+  return g.workload.precision == Precision::fp32 ||
+         std::ranges::find(kTooEarly, g.cluster.device.architecture) !=
+             std::end(kTooEarly);
+}
+
+Misfit explain_flash(const Setting& g, const Strategy&) {
+  return because(
+      fmt::format("flash attention needs Ampere or later and 16-bit numbers; "
+                  "this is {} in {}",
+                  g.cluster.device.architecture, to_text(g.workload.precision)),
+      "attention eager");
+}
+
+bool has_experts(const ModelSpec& model) {
+  return any_layer(model,
+                   [](const Layer& layer) { return layer.ffn.is_moe(); });
+}
+
 }  // namespace ztplan

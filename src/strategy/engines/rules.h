@@ -46,6 +46,20 @@ std::string either(std::string a, std::string b);
 /// A misfit's own part; `explain` adds the rule.
 Misfit because(std::string detail, std::string nearest);
 
+/// A misfit whose words do not depend on the values.
+template <const char* detail, const char* nearest>
+Misfit told(const Setting&, const Strategy&) {
+  return because(detail, nearest);
+}
+
+/// Whether a FlashAttention-2 kernel is missing where one is asked for: it
+/// needs Ampere or later and 16-bit numbers. Source: Dao-AILab/flash-attention
+/// README.
+bool flash_broken(const Setting& setting, const Strategy& strategy);
+Misfit explain_flash(const Setting& setting, const Strategy& strategy);
+
+bool has_experts(const ModelSpec& model);
+
 /// The first layer for which `test` holds, or null. Equal neighbours cost one
 /// test.
 template <class Test>
