@@ -121,6 +121,21 @@ constexpr Flag kFile[] = {
     on("--force", "overwrite the file", &Flags::force),
 };
 
+constexpr Flag kTarget[] = {
+    text("--target", "T", "format of the file (default: what it looks like)",
+         &Flags::target),
+};
+
+constexpr Flag kEmit[] = {
+    text("--target", "T",
+         "deepspeed, megatron, fsdp, torchtitan, accelerate, ..",
+         &Flags::target),
+    text("--launcher", "L", "torchrun, deepspeed, slurm or mpirun (torchrun)",
+         &Flags::launcher),
+    text("-o,--output", "FOLDER", "where the files go", &Flags::output),
+    on("--force", "overwrite files", &Flags::force),
+};
+
 constexpr Flag kMemory[] = {
     on("--over-time", "show memory over the step, stage by stage",
        &Flags::over_time),
@@ -211,6 +226,8 @@ const FlagGroup kLimitFlags{"Limits of the search (lists)", kLimits};
 const FlagGroup kSearchFlags{"Search", kSearch};
 const FlagGroup kMarginFlags{"Memory", kMargin};
 const FlagGroup kFileFlags{"Plan file", kFile};
+const FlagGroup kTargetFlags{"File", kTarget};
+const FlagGroup kEmitFlags{"Files", kEmit};
 const FlagGroup kMemoryFlags{"Curve", kMemory};
 const FlagGroup kTraceFlags{"Trace", kTrace};
 const FlagGroup kToleranceFlags{"Check", kTolerance};

@@ -15,11 +15,13 @@ struct Flags {
   std::string host_memory, nvme;
   std::string engine, seq, global_batch, tokens_per_batch, precision;
   std::string grad_dtype, attention;
-  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load, loss;
+  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load,
+      loss;
   std::string strategy;
   std::string tp, pp, vpp, dp, cp, ep, zero, offload, recompute, micro_batch;
   std::string top, objective, margin;
   std::string output, trace, tolerance;
+  std::string target, launcher;
   std::string format, color;
   bool strict = false, over_time = false, force = false;
   bool json = false, timing = false, quiet = false, verbose = false;
@@ -49,6 +51,8 @@ extern const FlagGroup kLimitFlags;
 extern const FlagGroup kSearchFlags;
 extern const FlagGroup kMarginFlags;
 extern const FlagGroup kFileFlags;
+extern const FlagGroup kTargetFlags;
+extern const FlagGroup kEmitFlags;
 extern const FlagGroup kMemoryFlags;
 extern const FlagGroup kTraceFlags;
 extern const FlagGroup kToleranceFlags;

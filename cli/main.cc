@@ -16,9 +16,9 @@
 namespace ztplan {
 namespace {
 
-constexpr const Command* kCommands[] = {&kPlan,     &kMemory, &kSimulate,
-                                        &kExplain,  &kModels, &kHardware,
-                                        &kValidate, &kVersion};
+constexpr const Command* kCommands[] = {
+    &kPlan, &kMemory, &kSimulate, &kExplain,  &kCheck,
+    &kEmit, &kModels, &kHardware, &kValidate, &kVersion};
 
 using Words = std::vector<std::string>;
 

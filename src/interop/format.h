@@ -9,23 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "search/finding.h"
 #include "search/question.h"
 
 namespace ztplan {
-
-/// What an engine makes of a key: it refuses it, accepts it and does something
-/// else than it says, or it may cost memory or time.
-enum class Severity { refused, trap, advice };
-std::string_view to_text(Severity severity);
-
-struct Finding {
-  Severity severity = Severity::advice;
-  std::string rule;    // stable name: "overlap-comm-ignored"
-  std::string key;     // "zero_optimization.overlap_comm"
-  std::string detail;  // what happens, with the values
-  std::string remedy;  // what to write instead
-  std::string source;  // repository and file, or repository#issue
-};
 
 /// What a reader may assume of the rest of the question.
 struct Given {
@@ -43,7 +30,7 @@ struct Configuration {
   std::optional<Precision> precision, gradient, parameter, moments;
   std::optional<AttentionKernel> attention;
   std::optional<OptimizerKind> optimizer;
-  std::string model;  // where the file describes one: "gpt:layers=24,..."
+  std::optional<ModelSpec> model;  // where the file describes one
   std::vector<Finding> findings;
   std::vector<std::string> unsaid;  // keys of a strategy that it cannot say
 };
@@ -71,7 +58,7 @@ struct Emitted {
   std::vector<std::string> unsaid;  // parts of the plan the format cannot say
 };
 
-struct Format {
+struct FileFormat {
   const char* name;    // "deepspeed", as --target names it
   const char* engine;  // whose rules a plan must obey to be emitted
   /// Whether a file looks like one of this format, by its name and its text.
@@ -84,10 +71,10 @@ struct Format {
 };
 
 /// All formats, in the order they are tried.
-std::span<const Format* const> formats();
+std::span<const FileFormat* const> formats();
 /// Throws `Error` on a name it does not know, with the nearest.
-const Format& find_format(std::string_view name);
+const FileFormat& find_format(std::string_view name);
 /// The format that recognizes a file; throws `Error` naming all of them.
-const Format& recognize(std::string_view path, std::string_view text);
+const FileFormat& recognize(std::string_view path, std::string_view text);
 
 }  // namespace ztplan

@@ -12,11 +12,16 @@ namespace ztplan {
 
 /// A program started once a rank, or once a node by torchrun.
 struct Launch {
+  /// Started once a node instead of torchrun, where the engine has a launcher
+  /// of its own: "accelerate launch --config_file c.yaml". It is told the
+  /// machines as accelerate is.
+  std::string node_command;
   std::string program;  // "pretrain_gpt.py", or "-m torchtitan.train"
   std::vector<std::string>
       arguments;  // quoted for the shell where they need it
   std::vector<std::pair<std::string, std::string>> environment;
-  std::string note;  // what the user must have: "Megatron-LM at $MEGATRON"
+  std::string prelude;  // lines of the script before the program: ". args.sh"
+  std::string note;     // what the user must have: "Megatron-LM at $MEGATRON"
 };
 
 /// launch.sh, and hostfile where the launcher reads one.

@@ -33,6 +33,41 @@ void write_workload(JsonWriter& json, const Workload& workload) {
   json.field("attention", to_text(workload.attention)).end_object();
 }
 
+void write_text(JsonWriter& json, const char* key, std::string_view text) {
+  if (!text.empty()) json.field(key, text);
+}
+
+// What the question is asked again with: names as they were given, numbers as
+// they were resolved. Read by interop/plan_file.
+void write_request(JsonWriter& json, const Asked& asked) {
+  const Request& request = asked.request;
+  const Workload& workload = asked.question.workload;
+  const ClusterOverrides& machine = request.machine;
+  json.key("request").begin_object().field("model", request.model);
+  write_text(json, "cluster", request.cluster);
+  write_text(json, "gpu", machine.gpu);
+  write_text(json, "network", machine.network);
+  write_text(json, "intra", machine.intra);
+  write_text(json, "p2p", machine.p2p);
+  write_text(json, "host_memory", machine.host_memory);
+  write_text(json, "nvme", machine.nvme);
+  if (machine.gpus_per_node > 0)
+    json.field("gpus_per_node", machine.gpus_per_node);
+  json.field("gpus", asked.question.cluster.devices);
+  json.field("sequence", workload.sequence);
+  json.field("global_batch", workload.global_batch);
+  json.field("precision", to_text(workload.precision));
+  json.field("gradient", to_text(workload.gradient));
+  json.field("attention", to_text(workload.attention));
+  json.field("optimizer", to_text(workload.optimizer));
+  json.field("moments", to_text(workload.moments));
+  if (workload.parameter) json.field("parameter", to_text(*workload.parameter));
+  if (workload.loss) json.field("loss", to_text(*workload.loss));
+  json.field("adapters", to_text(workload.adapters));
+  json.field("quantize", to_text(workload.quantize));
+  json.field("loading", to_text(workload.loading)).end_object();
+}
+
 void write_defaults(JsonWriter& json, const std::vector<Default>& defaults) {
   json.key("defaults").begin_array();
   for (const Default& taken : defaults) {
@@ -50,6 +85,7 @@ void write_question(JsonWriter& json, const Asked& asked) {
   write_cluster(json, asked.question.cluster);
   write_workload(json, asked.question.workload);
   write_defaults(json, asked.defaults);
+  write_request(json, asked);
 }
 
 }  // namespace ztplan

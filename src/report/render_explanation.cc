@@ -4,6 +4,7 @@
 
 #include "base/quantity_text.h"
 #include "report/answer.h"
+#include "report/check_answer.h"
 #include "report/command_text.h"
 #include "report/labelled.h"
 #include "report/number_text.h"
@@ -81,17 +82,6 @@ std::string largest_sentence(const MemoryBreakdown& memory) {
 }
 
 // JSON.
-
-void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits) {
-  json.key("misfits").begin_array();
-  for (const Misfit& misfit : misfits) {
-    json.begin_object().field("rule", misfit.rule);
-    json.field("detail", misfit.detail).field("nearest", misfit.nearest);
-    json.field("engine", misfit.engine).field("source", misfit.source);
-    json.end_object();
-  }
-  json.end_array();
-}
 
 void write_differences(JsonWriter& json, const char* key, const char* unit,
                        const std::vector<Difference>& differences) {

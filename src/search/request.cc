@@ -46,7 +46,8 @@ class Asking {
 
   Asked ask() && {
     check();
-    asked_.question.model = load_model(request_.model);
+    asked_.question.model = request_.given_model ? *request_.given_model
+                                                 : load_model(request_.model);
     choose_cluster();
     choose_engines();
     choose_sequence();
@@ -60,7 +61,7 @@ class Asking {
 
  private:
   void check() const {
-    if (request_.model.empty()) {
+    if (request_.model.empty() && !request_.given_model) {
       throw Error("which model?", "add --model NAME; ztplan models lists them");
     }
     check_range("--gpus", request_.gpus, kMostGpus);

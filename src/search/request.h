@@ -19,8 +19,9 @@ constexpr int kMostBatch = 10'000'000;
 
 /// Empty and zero fields take their default.
 struct Request {
-  std::string model = {};    // name, path or text, as load_model
-  std::string cluster = {};  // name or path, as load_cluster
+  std::string model = {};  // name, path or text, as load_model
+  std::optional<ModelSpec> given_model = {};  // in its place
+  std::string cluster = {};                   // name or path, as load_cluster
   ClusterOverrides machine = {};
   int gpus = 0;             // 0: machine.nodes, or one node
   int sequence = 0;         // tokens

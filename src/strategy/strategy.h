@@ -34,7 +34,7 @@ struct Recompute {
   bool norms = false;       // selective: norm outputs
   bool activation = false;  // selective: GELU output or gated product
   bool op = false;  // selective: all but attention and every second product
-  int layers = 0;  // full: how many layers of each chunk; 0: all of them
+  int layers = 0;   // full: how many layers of each chunk; 0: all of them
   auto operator<=>(const Recompute&) const = default;
 };
 
@@ -171,6 +171,11 @@ std::string to_text(const Strategy& strategy);
 /// `Error` that names the key, its value and what is allowed. Whether the
 /// strategy is legal is for strategy/engine to say.
 Strategy parse_strategy(std::string_view text, int gpus);
+
+/// `base` with the keys that `text` names in their place; `dp` is what is left
+/// of `gpus` when gpus > 0 and the text does not name it.
+Strategy overlay_strategy(const Strategy& base, std::string_view text,
+                          int gpus);
 
 std::string_view to_text(Precision precision);
 std::string_view to_text(Schedule schedule);

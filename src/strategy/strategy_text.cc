@@ -162,6 +162,12 @@ bool is_seen(const KeysSeen& seen, std::string_view name) {
   return seen[find_key(name)];
 }
 
+bool is_named(std::string_view text, std::string_view key) {
+  for (const std::string_view item : split(text, ','))
+    if (trimmed(item.substr(0, item.find('='))) == key) return true;
+  return false;
+}
+
 std::int64_t model_size(const Strategy& s) {
   return std::int64_t{s.tensor} * s.context * s.pipeline;
 }
@@ -229,14 +235,24 @@ std::string to_text(const Strategy& s) {
 }
 
 Strategy parse_strategy(std::string_view text, int gpus) {
-  Strategy strategy;
+  return overlay_strategy(Strategy{}, text, gpus);
+}
+
+Strategy overlay_strategy(const Strategy& base, std::string_view text,
+                          int gpus) {
+  Strategy strategy = base;
   KeysSeen seen;
   if (!trimmed(text).empty()) {
+    if (is_named(text, "stages")) {
+      strategy.stage_layers.clear();
+      strategy.ends_as_layers = false;
+    }
     for (const std::string_view item : split(text, ',')) {
       read_item(item, strategy, seen);
     }
   }
-  if (!is_seen(seen, "schedule") && strategy.virtual_stages > 1) {
+  if (!is_seen(seen, "schedule") && strategy.virtual_stages > 1 &&
+      base.virtual_stages == 1) {
     strategy.schedule = Schedule::interleaved;
   }
   refuse_overflow(strategy);

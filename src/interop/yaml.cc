@@ -1,0 +1,120 @@
+#include "interop/yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/quote.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kDeepest = 64;
+constexpr std::size_t kWidestIndent = 256;
+
+/// yaml-cpp recurses as deep as its input nests.
+void refuse_deep(std::string_view path, std::string_view text) {
+  int depth = 0;
+  std::size_t indent = 0;
+  bool at_start = true;
+  for (const char c : text) {
+    if (c == '\n') {
+      indent = 0;
+      at_start = true;
+      continue;
+    }
+    // "- - - -" nests a list a dash.
+    const bool indents = at_start && (c == ' ' || c == '-' || c == '?');
+    if (indents)
+      ++indent;
+    else
+      at_start = false;
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (depth > kDeepest || indent > kWidestIndent)
+      throw Error(
+          fmt::format("{} nests deeper than {} levels", quote(path), kDeepest));
+  }
+}
+
+void refuse_duplicates(const YAML::Node& node, std::string_view path) {
+  if (node.IsSequence())
+    for (const YAML::Node& each : node) refuse_duplicates(each, path);
+  if (!node.IsMap()) return;
+  std::set<std::string> seen;
+  for (const auto& pair : node) {
+    if (!pair.first.IsScalar())
+      throw Error(fmt::format("{}: a key is no text", path));
+    if (!seen.insert(pair.first.Scalar()).second)
+      throw Error(fmt::format("{}: {} is given twice", path,
+                              quote(pair.first.Scalar())),
+                  "keep one of them");
+    refuse_duplicates(pair.second, path);
+  }
+}
+
+[[noreturn]] void refuse(std::string_view path, const char* key,
+                         const char* expected) {
+  throw Error(fmt::format("{}: {} must be {}", path, key, expected));
+}
+
+bool is_absent(const YAML::Node& value) {
+  return !value.IsDefined() || value.IsNull();
+}
+
+}  // namespace
+
+YAML::Node parse_yaml(std::string_view path, std::string_view text) {
+  refuse_deep(path, text);
+  try {
+    YAML::Node root = YAML::Load(std::string(text));
+    if (!root.IsMap())
+      throw Error(fmt::format("{} is no map of keys", quote(path)),
+                  "as distributed_type: FSDP");
+    refuse_duplicates(root, path);
+    return root;
+  } catch (const YAML::Exception& problem) {
+    throw Error(fmt::format("{} is no YAML: line {}: {}", quote(path),
+                            problem.mark.line + 1, problem.msg));
+  }
+}
+
+std::vector<std::string> keys_of(const YAML::Node& map) {
+  std::vector<std::string> keys;
+  if (map.IsMap())
+    for (const auto& pair : map) keys.push_back(pair.first.Scalar());
+  return keys;
+}
+
+bool truth_or(const YAML::Node& map, std::string_view path, const char* key,
+              bool missing) {
+  const YAML::Node value = map[key];
+  if (is_absent(value)) return missing;
+  bool truth = false;
+  if (!value.IsScalar() || !YAML::convert<bool>::decode(value, truth))
+    refuse(path, key, "true or false");
+  return truth;
+}
+
+int whole_or(const YAML::Node& map, std::string_view path, const char* key,
+             int missing) {
+  const YAML::Node value = map[key];
+  if (is_absent(value)) return missing;
+  int number = 0;
+  constexpr int kMost = 1'000'000;
+  if (!value.IsScalar() || !YAML::convert<int>::decode(value, number) ||
+      number < 0 || number > kMost)
+    refuse(path, key, "a whole number");
+  return number;
+}
+
+std::string word_or(const YAML::Node& map, std::string_view path,
+                    const char* key, const std::string& missing) {
+  const YAML::Node value = map[key];
+  if (is_absent(value)) return missing;
+  if (!value.IsScalar()) refuse(path, key, "a text");
+  return value.Scalar();
+}
+
+}  // namespace ztplan
