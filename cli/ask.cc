@@ -206,6 +206,17 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
   return values;
 }
 
+double parse_price(const std::string& typed) {
+  double value = 0;
+  const auto [stop, problem] =
+      std::from_chars(typed.data(), typed.data() + typed.size(), value);
+  constexpr double kMost = 1e6;
+  const bool whole = stop == typed.data() + typed.size();
+  if (problem != std::errc{} || !whole || !(value > 0) || value > kMost)
+    refuse("--price", typed, "US dollars an hour, as 2.5");
+  return value;
+}
+
 double parse_share(std::string_view flag, const std::string& typed) {
   const bool percent = typed.ends_with('%');
   const std::string number =

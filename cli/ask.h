@@ -23,6 +23,8 @@ int parse_whole(std::string_view flag, const std::string& typed, int most);
 /// "1,2,4", "0..3": whole numbers from `least` to `most`.
 std::vector<int> parse_list(std::string_view flag, const std::string& typed,
                             int least, int most);
+/// "2.5": USD, above 0 and finite.
+double parse_price(const std::string& typed);
 /// "5%" or "0.05": a share below 1.
 double parse_share(std::string_view flag, const std::string& typed);
 

@@ -59,7 +59,7 @@ constexpr Flag kTraining[] = {
          &Flags::precision),
     text("--grad-dtype", "P", "fp32 or bf16 gradients (default: fp32)",
          &Flags::grad_dtype),
-    text("--attention", "A", "flash or eager (default: flash)",
+    text("--attention", "A", "flash, sdpa or eager (default: flash)",
          &Flags::attention),
     text("--optimizer", "O",
          "adam (default), adam8bit, sgd, lion, adagrad, muon, ..",
@@ -107,6 +107,8 @@ constexpr Flag kSearch[] = {
     text("--top", "K", "plans to show (default: 5)", &Flags::top),
     text("--objective", "O", "time, memory, cost or gpus (default: time)",
          &Flags::objective),
+    text("--why-not", "S", "strategies to explain, separated by ;",
+         &Flags::why_not),
 };
 
 constexpr Flag kMargin[] = {
@@ -134,6 +136,17 @@ constexpr Flag kEmit[] = {
          &Flags::launcher),
     text("-o,--output", "FOLDER", "where the files go", &Flags::output),
     on("--force", "overwrite files", &Flags::force),
+};
+
+constexpr Flag kVersus[] = {
+    text("--vs", "CHANGES", "what B differs in, as precision=fp8,intra=pcie4",
+         &Flags::versus),
+};
+
+constexpr Flag kBudget[] = {
+    text("--tokens", "N", "tokens to train on, as 10T", &Flags::tokens),
+    text("--price", "USD", "of one GPU for an hour (default: hardware/'s)",
+         &Flags::price),
 };
 
 constexpr Flag kMemory[] = {
@@ -228,6 +241,8 @@ const FlagGroup kMarginFlags{"Memory", kMargin};
 const FlagGroup kFileFlags{"Plan file", kFile};
 const FlagGroup kTargetFlags{"File", kTarget};
 const FlagGroup kEmitFlags{"Files", kEmit};
+const FlagGroup kVersusFlags{"Other side", kVersus};
+const FlagGroup kBudgetFlags{"Budget", kBudget};
 const FlagGroup kMemoryFlags{"Curve", kMemory};
 const FlagGroup kTraceFlags{"Trace", kTrace};
 const FlagGroup kToleranceFlags{"Check", kTolerance};

@@ -21,7 +21,7 @@ struct Flags {
   std::string tp, pp, vpp, dp, cp, ep, zero, offload, recompute, micro_batch;
   std::string top, objective, margin;
   std::string output, trace, tolerance;
-  std::string target, launcher;
+  std::string target, launcher, versus, tokens, price, why_not;
   std::string format, color;
   bool strict = false, over_time = false, force = false;
   bool json = false, timing = false, quiet = false, verbose = false;
@@ -53,6 +53,8 @@ extern const FlagGroup kMarginFlags;
 extern const FlagGroup kFileFlags;
 extern const FlagGroup kTargetFlags;
 extern const FlagGroup kEmitFlags;
+extern const FlagGroup kVersusFlags;
+extern const FlagGroup kBudgetFlags;
 extern const FlagGroup kMemoryFlags;
 extern const FlagGroup kTraceFlags;
 extern const FlagGroup kToleranceFlags;

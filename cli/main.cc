@@ -17,8 +17,8 @@ namespace ztplan {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kPlan, &kMemory, &kSimulate, &kExplain,  &kCheck,
-    &kEmit, &kModels, &kHardware, &kValidate, &kVersion};
+    &kPlan,     &kMemory, &kSimulate, &kExplain,  &kCompare,  &kGpus,   &kCheck,
+    &kDiagnose, &kEmit,   &kModels,   &kHardware, &kValidate, &kVersion};
 
 using Words = std::vector<std::string>;
 

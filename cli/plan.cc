@@ -46,6 +46,19 @@ void write_plan_file(const PlanAnswer& answer, const Flags& flags) {
               [&](std::ostream& out) { out << plan_file(answer); });
 }
 
+std::vector<WhyNot> why_not(const Question& question, const Flags& flags) {
+  std::vector<WhyNot> reasons;
+  std::string_view left = flags.why_not;
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find(';'), left.size());
+    const Strategy strategy =
+        parse_strategy(left.substr(0, end), question.cluster.devices);
+    reasons.push_back({strategy, explain(question, strategy)});
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return reasons;
+}
+
 Exit run_plan(const Flags& flags, const Console& console) {
   if (!flags.output.empty()) {
     check_target(flags.output, flags.force ? Overwrite::yes : Overwrite::no);
@@ -61,6 +74,7 @@ Exit run_plan(const Flags& flags, const Console& console) {
   if (ranking.plans.empty() && ranking.too_big == 0) {
     answer.misfits = first_misfits(asked.question);
   }
+  answer.why_not = why_not(asked.question, flags);
   write_plan_file(answer, flags);
   print(render_plans(answer, console.showing()));
   return exit_of(answer, flags);

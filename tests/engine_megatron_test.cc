@@ -22,6 +22,7 @@ void lion(SettingCase& w) { w.workload.optimizer = OptimizerKind::lion; }
 void adam8bit(SettingCase& w) {
   w.workload.optimizer = OptimizerKind::adam8bit;
 }
+void sdpa(SettingCase& w) { w.workload.attention = AttentionKernel::sdpa; }
 void window(SettingCase& w) { w.model.layers[0].layer.attention.window = 512; }
 
 constexpr RuleRow kRows[] = {
@@ -50,6 +51,7 @@ constexpr RuleRow kRows[] = {
     {"no-compression", keep, "comm=bf16", keep, "compress=topk"},
     {"recompute-modules", keep, "recompute=selective", keep,
      "recompute=selective:op"},
+    {"attention-known", keep, "tp=8", sdpa, "tp=8"},
     {"flash-supported", keep, "tp=8", volta, "tp=8"},
 };
 

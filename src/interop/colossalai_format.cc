@@ -83,7 +83,7 @@ Json hybrid(const Emission& e) {
   say_sequence(s, arguments);
   say_pipeline(e, arguments);
   say_states(e, arguments);
-  arguments["enable_flash_attention"] = w.attention == AttentionKernel::flash;
+  arguments["enable_flash_attention"] = w.attention != AttentionKernel::eager;
   arguments["enable_fused_normalization"] = true;
   return {{"plugin",
            s.expert > 1 ? "MoeHybridParallelPlugin" : "HybridParallelPlugin"},

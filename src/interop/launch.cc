@@ -94,7 +94,8 @@ std::string slurm_header(const Ranks& ranks) {
   return fmt::format(
       "#!/usr/bin/env bash\n#SBATCH --job-name=ztplan\n#SBATCH --nodes={}\n"
       "#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
-      "#SBATCH --exclusive\n# sbatch launch.sh, in this folder\nset -euo pipefail\ncd \"${{SLURM_SUBMIT_DIR:-.}}\"\n",
+      "#SBATCH --exclusive\n# sbatch launch.sh, in this folder\nset -euo "
+      "pipefail\ncd \"${{SLURM_SUBMIT_DIR:-.}}\"\n",
       ranks.nodes, ranks.per_node);
 }
 

@@ -22,12 +22,22 @@ struct Showing {
   std::optional<double> seconds;
 };
 
+/// A strategy and why it is not the first.
+struct WhyNot {
+  Strategy strategy;
+  Explanation explanation;
+};
+/// "slower", "illegal", ... and the numbers, in one sentence.
+std::string_view verdict_word(const WhyNot& asked);
+std::string why_not_sentence(const WhyNot& asked);
+
 /// `plan`. `below_margin`: nothing keeps the margin free, these fit without.
 struct PlanAnswer {
   const Asked& asked;
   const Ranking& ranking;
   bool below_margin = false;
-  std::vector<Misfit> misfits;  // of one strategy, when none is legal
+  std::vector<Misfit> misfits;       // of one strategy, when none is legal
+  std::vector<WhyNot> why_not = {};  // strategies the user asked about
 };
 std::string render_plans(const PlanAnswer& answer, const Showing& showing);
 /// The best plan alone: schema ztplan.plan/1, as a file holds it.

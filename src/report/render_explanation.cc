@@ -208,6 +208,25 @@ Table explanation_csv(const ExplainAnswer& answer) {
 
 }  // namespace
 
+std::string_view verdict_word(const WhyNot& asked) {
+  return word_of(asked.explanation.verdict);
+}
+
+std::string why_not_sentence(const WhyNot& asked) {
+  const Explanation& e = asked.explanation;
+  if (e.verdict == Verdict::illegal) {
+    const Misfit& misfit = e.misfits.front();
+    return fmt::format("{} (rule {}, {}); nearest {}", misfit.detail,
+                       misfit.rule, misfit.engine, misfit.nearest);
+  }
+  if (e.verdict == Verdict::best) return "it is the first";
+  std::string sentence = e.verdict == Verdict::does_not_fit
+                             ? shortage_text(*e.lack)
+                             : step_against_best(e);
+  for (const std::string& reason : reasons(e)) sentence += "; " + reason;
+  return sentence;
+}
+
 std::string render_explanation(const ExplainAnswer& answer,
                                const Showing& showing) {
   if (showing.format == Format::json) return explanation_json(answer, showing);

@@ -39,6 +39,16 @@ void write_search(JsonWriter& json, const Ranking& ranking) {
   json.end_object();
 }
 
+void write_why_not(JsonWriter& json, const std::vector<WhyNot>& all) {
+  json.key("why_not").begin_array();
+  for (const WhyNot& asked : all) {
+    json.begin_object().field("strategy", to_text(asked.strategy));
+    json.field("verdict", verdict_word(asked));
+    json.field("reason", why_not_sentence(asked)).end_object();
+  }
+  json.end_array();
+}
+
 std::string_view verdict_word(const PlanAnswer& answer) {
   const Ranking& ranking = answer.ranking;
   if (!ranking.plans.empty()) {
@@ -64,6 +74,7 @@ std::string plans_json(const PlanAnswer& answer, std::size_t most,
     write_plan(json, answer.asked.question, plan, ++rank);
   }
   json.end_array();
+  if (!answer.why_not.empty()) write_why_not(json, answer.why_not);
   if (seconds) {
     json.key("timing").begin_object().field("seconds", *seconds).end_object();
   }
@@ -149,6 +160,10 @@ std::vector<Labelled> closing_lines(const PlanAnswer& answer,
     lines.push_back({"why", comparison(ranking.plans[0], ranking.plans[1],
                                        answer.asked.question.objective)});
   }
+  for (const WhyNot& asked : answer.why_not)
+    lines.push_back(
+        {"why not", fmt::format("{}: {}: {}", to_text(asked.strategy),
+                                verdict_word(asked), why_not_sentence(asked))});
   lines.push_back({"searched", search_sentence(ranking)});
   lines.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   lines.push_back({"next", next_command(answer), LineKind::command});

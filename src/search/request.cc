@@ -199,9 +199,22 @@ class Asking {
   }
 
   void choose_attention() {
-    asked_.question.workload.attention =
-        request_.attention.value_or(AttentionKernel::flash);
-    if (!request_.attention) told("--attention", "flash", "the default");
+    Question& question = asked_.question;
+    AttentionKernel& kernel = question.workload.attention;
+    kernel = request_.attention.value_or(AttentionKernel::flash);
+    if (request_.attention) return;
+    const std::string& architecture = question.cluster.device.architecture;
+    const bool is_early = architecture == "Pascal" || architecture == "Volta" ||
+                          architecture == "Turing";
+    const std::string_view engine = question.engines.front()->name;
+    if (is_early && engine != "megatron") {
+      kernel = AttentionKernel::sdpa;
+      told("--attention", "sdpa",
+           fmt::format("{} is {}: FlashAttention-2 needs Ampere",
+                       question.cluster.device.id, architecture));
+      return;
+    }
+    told("--attention", "flash", "the default");
   }
 
   void copy_limits() {

@@ -74,7 +74,7 @@ class LayerWriter {
 
 int LayerWriter::kernels() const {
   const int dense =
-      kernel_ == AttentionKernel::flash ? kFlashKernels : kEagerKernels;
+      kernel_ != AttentionKernel::eager ? kFlashKernels : kEagerKernels;
   return dense + (layer_.ffn.is_moe() ? kExpertKernels : 0);
 }
 

@@ -31,8 +31,9 @@ struct EngineMemory {
   int all_reduces_through;
   /// Gradients accumulate in fp32 unless told otherwise; else as computed.
   bool wide_gradients;
-  /// Gradients are allocated as backward computes them, and freed by the step.
-  bool frees_gradients;
+  /// The ZeRO stage up to which gradients are allocated as backward computes
+  /// them and freed by the step; 0: their buffer is permanent.
+  int frees_gradients_through;
   /// ZeRO 3 cuts quantized weights too.
   bool shards_quantized;
   /// Elements that ZeRO 3 gathers ahead of the module at work.
@@ -44,22 +45,7 @@ struct EngineMemory {
   bool gradients_leave_device;
   /// A 16-bit gradient stays beside the fp32 one it is added to.
   bool narrow_gradients;
-  //// Bytes a parameter takes on a device that owns it.
-  struct StateBytes {
-    std::int64_t parameter = 0;
-    std::int64_t gradient = 0;
-    std::int64_t optimizer = 0;  // with the master weights
-    bool has_master = false;     // fp32 weights beside those in use
-  };
-  /// Adam in mixed precision: 2, 2 or 4, and 12. Weights stored in fp32, or in
-  /// the dtype of a pure 16-bit run, are their own master.
-  StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
-                         const Strategy& strategy);
-
-  /// The dtype gradients accumulate in when nobody says.
-  Precision default_gradient(const EngineMemory& keeps, Precision precision);
-
-  // What the allocator loses to fragmentation: one part in so many of the
+  /// What the allocator loses to fragmentation: one part in so many of the
   /// tensors that come and go.
   std::int64_t slack_over;
   const char* source;
@@ -79,6 +65,12 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
 
 /// The dtype gradients accumulate in when nobody says.
 Precision default_gradient(const EngineMemory& keeps, Precision precision);
+
+/// Phase in which the loss is last held: a frozen output matrix has no gradient
+/// to wait for.
+inline Phase loss_until(const EngineMemory& keeps, const Workload& workload) {
+  return workload.adapters.any() ? Phase::loss : keeps.loss_until;
+}
 
 // What the allocator loses of tensors that come and go: eager runs 3 to 10 %,
 // compiled or fused ones 2 to 5 %.

@@ -221,7 +221,7 @@ void hold_loss(const Place& p, Ledger& book) {
                        kPasses, "losses that wait",
                        "torch, distributed/pipelining/schedules.py (GPipe)"));
   hold(book, on_device(Term::logits, ends.logits.value,
-                       {Phase::loss, p.keeps.loss_until},
+                       {Phase::loss, loss_until(p.keeps, p.setting.workload)},
                        "logits, loss and their gradient",
                        "Megatron-LM, core/tensor_parallel/cross_entropy.py"));
 }

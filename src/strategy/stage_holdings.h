@@ -106,8 +106,8 @@ inline void hold(Ledger& book, Holding holding) {
 /// Whether this step's backward allocates sharded gradients: nothing of an
 /// earlier micro-batch holds them.
 inline bool allocates_gradients(const Place& p) {
-  return p.keeps.frees_gradients && p.shards_gradients() &&
-         p.micro_batches == 1 && !p.optimizer_leaves();
+  return p.strategy.zero <= p.keeps.frees_gradients_through &&
+         p.shards_gradients() && p.micro_batches == 1 && !p.optimizer_leaves();
 }
 
 void hold_states(const Place& place, Ledger& book);

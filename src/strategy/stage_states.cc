@@ -170,10 +170,32 @@ std::int64_t gathered_ahead(const Place& p) {
   return std::min(ahead, p.share.total());
 }
 
+/// Bytes of `count` weights of layers as they are gathered.
+std::int64_t gathered_bytes(const Place& p, std::int64_t count) {
+  const Quantize quantize = p.setting.workload.quantize;
+  return quantize == Quantize::none ? p.number() * count
+                                    : quantized_bytes(quantize, count).value;
+}
+
+/// A matrix is brought back to 16 bits when it is multiplied.
+void hold_dequantized(const Place& p, Ledger& book) {
+  if (p.setting.workload.quantize == Quantize::none) return;
+  std::int64_t widest = 0;
+  for (const LayerGroup& group : p.setting.model.layers) {
+    const FeedForward& f = group.layer.ffn;
+    widest =
+        std::max<std::int64_t>(widest, f.is_moe() ? f.expert_width : f.width);
+  }
+  const std::int64_t elements =
+      divide_up(widest * p.setting.model.hidden, p.strategy.tensor);
+  hold(book, on_device(Term::gathered, p.number() * elements, kPasses,
+                       "one matrix, dequantized", "QLoRA, arXiv 2305.14314"));
+}
+
 /// One layer at work, the next on its way, and the larger end.
 void hold_gathered_layers(const Place& p, Ledger& book) {
   hold(book,
-       on_device(Term::gathered, 2 * p.number() * p.share.largest_layer,
+       on_device(Term::gathered, gathered_bytes(p, 2 * p.share.largest_layer),
                  kPasses, "gathered weights of two layers", p.keeps.source));
   hold(book, on_device(Term::gathered, p.number() * gathered_ahead(p), kPasses,
                        "prefetched weights", p.keeps.source));
@@ -229,15 +251,18 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
   const std::int64_t number = activation_bytes(workload.precision);
   const bool shards_are_stored =
       keeps.shards_are_master && strategy.zero >= kShardedParameters;
+  // Frozen weights need no master: they stay as they were loaded.
+  const bool is_frozen = workload.adapters.any();
   const Precision usual =
-      shards_are_stored ? Precision::fp32 : workload.precision;
+      shards_are_stored && !is_frozen ? Precision::fp32 : workload.precision;
   const Precision stored = workload.parameter.value_or(usual);
   const std::int64_t moments =
       moment_bytes(workload.optimizer, workload.moments);
   const bool is_fp32 = number == kFp32Bytes || stored == Precision::fp32;
   if (is_fp32) return {kFp32Bytes, kFp32Bytes, moments};
   // Without a master the optimizer's states take the dtype of the weights.
-  const bool is_pure = shards_are_stored && stored != Precision::fp8;
+  const bool is_pure =
+      shards_are_stored && !is_frozen && stored != Precision::fp8;
   if (is_pure)
     return {number, number, moment_bytes(workload.optimizer, stored)};
   const std::int64_t parameter =
@@ -257,6 +282,7 @@ void hold_gathered(const Place& p, Ledger& book) {
   const bool whole_stage = p.keeps.keeps_stage_gathered &&
                            p.strategy.pipeline > 1 && p.shards_parameters();
   if (whole_stage) return hold_gathered_stage(p, book);
+  hold_dequantized(p, book);
   if (gathers(p)) hold_gathered_layers(p, book);
   hold_zero_plus_plus(p, book);
   if (p.shards_gradients()) hold_whole_gradients(p, book);

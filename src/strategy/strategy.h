@@ -17,7 +17,9 @@ enum class Schedule { gpipe, one_f_one_b, interleaved };
 enum class ContextKind { ring, ulysses };
 enum class OffloadTier { none, cpu, nvme };
 enum class Precision { fp32, fp16, bf16, fp8 };
-enum class AttentionKernel { flash, eager };
+/// FlashAttention; PyTorch's memory-efficient kernel, which keeps as little and
+/// runs on every device; plain operations.
+enum class AttentionKernel { flash, sdpa, eager };
 
 /// What leaves the device. Optimizer states go first; parameters may follow.
 struct Offload {

@@ -28,7 +28,9 @@ constexpr Word<OffloadTier> kTiers[] = {{"none", OffloadTier::none},
                                         {"cpu", OffloadTier::cpu},
                                         {"nvme", OffloadTier::nvme}};
 constexpr Word<AttentionKernel> kKernels[] = {
-    {"flash", AttentionKernel::flash}, {"eager", AttentionKernel::eager}};
+    {"flash", AttentionKernel::flash},
+    {"sdpa", AttentionKernel::sdpa},
+    {"eager", AttentionKernel::eager}};
 
 constexpr Word<Compression> kCompressions[] = {
     {"none", Compression::none},

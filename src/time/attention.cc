@@ -111,7 +111,7 @@ Seconds price_eager_backward(const AttentionWork& work,
 }  // namespace
 
 Seconds price(const AttentionWork& work, const Machine& machine) {
-  if (work.kernel == AttentionKernel::flash) return price_flash(work, machine);
+  if (work.kernel != AttentionKernel::eager) return price_flash(work, machine);
   return work.direction == Direction::forward
              ? price_eager_forward(work, machine)
              : price_eager_backward(work, machine);

@@ -20,8 +20,10 @@ std::array<Bytes, kPhases> standing_bytes(const Ledger& book) {
 class Curve {
  public:
   Curve(const StageSizes& sizes, const StageShape& shape,
-        const Strategy& strategy, const EngineMemory& keeps, const Ledger& book)
-      : ends_(sizes.ends), keeps_(keeps), standing_(standing_bytes(book)) {
+        const Strategy& strategy, Phase loss_until, const Ledger& book)
+      : ends_(sizes.ends),
+        loss_until_(loss_until),
+        standing_(standing_bytes(book)) {
     for (const ChunkShape& chunk : shape.chunks) {
       chunks_.push_back(chunk_bytes(sizes, chunk, strategy));
       has_head_.push_back(chunk.has_head);
@@ -44,7 +46,7 @@ class Curve {
     if (task.opens) {
       if (has_head_[chunk]) losses_ -= ends_.head + ends_.loss_saved;
       const bool loss_stays =
-          has_head_[chunk] && keeps_.loss_until == Phase::backward;
+          has_head_[chunk] && loss_until_ == Phase::backward;
       add(span.start, Phase::backward,
           chunks_[chunk].working + (loss_stays ? ends_.logits : Bytes{}));
     }
@@ -68,7 +70,7 @@ class Curve {
   }
 
   const EndActivations& ends_;
-  const EngineMemory& keeps_;
+  Phase loss_until_;
   std::array<Bytes, kPhases> standing_;
   std::vector<ChunkBytes> chunks_;
   std::vector<bool> has_head_;
@@ -87,7 +89,8 @@ std::vector<CurvePoint> memory_curve(const Setting& setting,
   const StageSizes sizes = stage_sizes(setting, engine, kinds, strategy);
   const StageShape shape =
       stage_shapes(kinds, strategy)[static_cast<std::size_t>(stage)];
-  Curve curve(sizes, shape, strategy, *engine.memory,
+  Curve curve(sizes, shape, strategy,
+              loss_until(*engine.memory, setting.workload),
               ledger(setting, engine, sizes, shape, strategy, stage));
   for (const TaskId id : graph.order()) {
     const Task& task = graph.tasks()[static_cast<std::size_t>(id)];

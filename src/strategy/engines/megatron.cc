@@ -218,6 +218,14 @@ constexpr char kCompression[] =
 constexpr char kCompressionNearest[] =
     "comm=bf16 (--grad-reduce-in-bf16), or another engine";
 
+bool sdpa_broken(const Setting& g, const Strategy&) {
+  return g.workload.attention == AttentionKernel::sdpa;
+}
+constexpr char kSdpa[] =
+    "Megatron-LM calls FlashAttention, cuDNN or plain operations, not "
+    "PyTorch's memory-efficient attention";
+constexpr char kSdpaNearest[] = "attention flash or eager";
+
 bool op_broken(const Setting&, const Strategy& s) { return s.recompute.op; }
 constexpr char kOp[] =
     "recompute=selective:op is torchtitan's; Megatron-LM recomputes modules";
@@ -283,6 +291,9 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
      "recompute_modules",
      op_broken, told<kOp, kOpNearest>},
+    {"attention-known",
+     "NVIDIA/Megatron-LM megatron/core/transformer/enums.py: AttnBackend",
+     sdpa_broken, told<kSdpa, kSdpaNearest>},
     {"flash-supported",
      "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16; "
      "NVIDIA/TransformerEngine docs, attention backends",
@@ -309,7 +320,7 @@ constexpr EngineMemory kMemory = {
     .overlaps_from = 0,
     .all_reduces_through = 0,
     .wide_gradients = true,
-    .frees_gradients = false,
+    .frees_gradients_through = 0,
     .shards_quantized = true,
     .prefetch = 0,
     .host_gradient_bytes = 4,

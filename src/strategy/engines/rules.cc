@@ -81,7 +81,8 @@ Misfit explain_flash(const Setting& g, const Strategy&) {
       fmt::format("flash attention needs Ampere or later and 16-bit numbers; "
                   "this is {} in {}",
                   g.cluster.device.architecture, to_text(g.workload.precision)),
-      "attention eager");
+      g.workload.engine == "megatron" ? "attention eager"
+                                      : "attention sdpa or eager");
 }
 
 bool has_experts(const ModelSpec& model) {

@@ -1,0 +1,137 @@
+// ztplan compare: two plans or strategies, term by term.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/quote.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "interop/plan_file.h"
+#include "report/compare_answer.h"
+#include "report/illegal.h"
+#include "search/evaluate.h"
+
+namespace ztplan {
+namespace {
+
+constexpr const FlagGroup* kGroups[] = {&kVersusFlags, &kModelFlags,
+                                        &kMachineFlags, &kTrainingFlags,
+                                        &kOutputFlags};
+
+bool is_strategy(const std::string& word) {
+  return word.find('=') != std::string::npos && !word.ends_with(".json");
+}
+
+/// The flags that `--vs` may change, by the names it uses.
+struct Changeable {
+  std::string_view key;
+  std::string Flags::*field;
+};
+constexpr Changeable kChangeable[] = {{"model", &Flags::model},
+                                      {"gpus", &Flags::gpus},
+                                      {"gpu", &Flags::gpu},
+                                      {"cluster", &Flags::cluster},
+                                      {"nodes", &Flags::nodes},
+                                      {"intra", &Flags::intra},
+                                      {"network", &Flags::network},
+                                      {"p2p", &Flags::p2p},
+                                      {"gpus-per-node", &Flags::gpus_per_node},
+                                      {"engine", &Flags::engine},
+                                      {"seq", &Flags::seq},
+                                      {"global-batch", &Flags::global_batch},
+                                      {"precision", &Flags::precision},
+                                      {"param-dtype", &Flags::param_dtype},
+                                      {"grad-dtype", &Flags::grad_dtype},
+                                      {"attention", &Flags::attention},
+                                      {"optimizer", &Flags::optimizer},
+                                      {"loss", &Flags::loss},
+                                      {"lora", &Flags::lora},
+                                      {"quantize", &Flags::quantize}};
+
+/// "precision=fp8;param-dtype=fp8", or with commas; what is no flag goes to the
+/// strategy.
+Flags changed(Flags flags, std::string_view changes) {
+  std::string strategy;
+  std::size_t start = 0;
+  while (start <= changes.size()) {
+    const std::size_t end =
+        std::min(changes.find_first_of(",;", start), changes.size());
+    const std::string item(changes.substr(start, end - start));
+    start = end + 1;
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos)
+      throw Error(fmt::format("--vs: {} is not key=value", quote(item)),
+                  "as --vs precision=fp8,intra=pcie4,tp=8");
+    const Changeable* found = nullptr;
+    for (const Changeable& each : kChangeable)
+      if (each.key == item.substr(0, equals)) found = &each;
+    if (found != nullptr)
+      flags.*(found->field) = item.substr(equals + 1);
+    else
+      strategy += (strategy.empty() ? "" : ",") + item;
+  }
+  if (!strategy.empty())
+    flags.strategy = to_text(
+        overlay_strategy(parse_strategy(flags.strategy, 0), strategy, 0));
+  return flags;
+}
+
+Compared judged(Asked asked, const Strategy& strategy, std::string name) {
+  asked.question.margin = 0;
+  const Question& question = asked.question;
+  const Engine* engine = engine_for(question, strategy);
+  if (engine == nullptr) {
+    const Setting setting{question.model, question.cluster, question.workload};
+    throw Illegal(*why_illegal(*question.engines.front(), setting, strategy));
+  }
+  Plan plan = evaluate(question, *engine, strategy);
+  return {std::move(name), std::move(asked), std::move(plan)};
+}
+
+Compared from_flags(Flags flags, std::string name) {
+  const Strategy strategy = strategy_of(flags);
+  return judged(ask(request_of(flags)), strategy, std::move(name));
+}
+
+Compared side(const Flags& flags, const std::string& word) {
+  if (!is_strategy(word)) {
+    PlanFile file = read_plan_file(word);
+    return judged(ask(file.request), file.strategy, word);
+  }
+  Flags own = flags;
+  own.strategy = word;
+  return from_flags(own, word);
+}
+
+Exit run_compare(const Flags& flags, const Console& console) {
+  const std::size_t words = flags.words.size();
+  const bool versus = !flags.versus.empty();
+  if (words + (versus ? 1 : 0) != 2)
+    throw Error("compare needs two sides",
+                "two plan files or strategies, or one and --vs key=value");
+  const Compared a = side(flags, flags.words[0]);
+  Flags other = flags;
+  other.strategy = flags.words[0];
+  if (versus && !is_strategy(flags.words[0]))
+    throw Error("--vs changes a strategy, not a plan file",
+                "give the strategy as text, with --model and --gpus");
+  const Compared b =
+      versus ? from_flags(changed(other, flags.versus), flags.versus)
+             : side(flags, flags.words[1]);
+  print(render_compare(a, b, console.showing()));
+  return Exit::yes;
+}
+
+}  // namespace
+
+const Command kCompare{
+    "compare",
+    "Two plans or strategies, term by term.",
+    "A B [flags], or A --vs CHANGES",
+    {"ztplan compare a.json b.json",
+     "ztplan compare tp=8,sp=1 zero=3 --model llama3-8b --gpus 8",
+     "ztplan compare zero=3 --vs intra=pcie4 --model 7b --gpus 8"},
+    kGroups,
+    2,
+    run_compare};
+
+}  // namespace ztplan

@@ -1,0 +1,58 @@
+// ztplan gpus: the fewest GPUs that hold a model, by kind of card.
+#include "base/error.h"
+#include "base/quantity_text.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "report/gpus_answer.h"
+
+namespace ztplan {
+namespace {
+
+constexpr const FlagGroup* kGroups[] = {
+    &kBudgetFlags,   &kModelFlags, &kMachineFlags, &kTrainingFlags,
+    &kStrategyFlags, &kLimitFlags, &kOutputFlags};
+
+std::vector<std::string> cards_of(const std::string& typed) {
+  std::vector<std::string> cards;
+  std::size_t start = 0;
+  while (start <= typed.size()) {
+    const std::size_t end = std::min(typed.find(',', start), typed.size());
+    cards.push_back(typed.substr(start, end - start));
+    start = end + 1;
+  }
+  return cards;
+}
+
+Exit exit_of(const GpusAnswer& answer) {
+  for (const GpuAnswer& card : answer.cards)
+    if (card.fewest) return Exit::yes;
+  return Exit::nothing_fits;
+}
+
+Exit run_gpus(const Flags& flags, const Console& console) {
+  GpusAnswer answer;
+  if (!flags.tokens.empty()) answer.tokens = parse_count(flags.tokens);
+  if (!flags.price.empty()) answer.price = parse_price(flags.price);
+  for (const std::string& card : cards_of(flags.gpu)) {
+    Request request = request_of(flags);
+    request.machine.gpu = card;
+    answer.cards.push_back(fewest_gpus(request, flags.strategy));
+  }
+  print(render_gpus(answer, console.showing()));
+  return exit_of(answer);
+}
+
+}  // namespace
+
+const Command kGpus{
+    "gpus",
+    "The fewest GPUs that hold a model, with days and cost.",
+    "--model M --gpu CARD,CARD [flags]",
+    {"ztplan gpus --model llama3-70b --gpu a100-80g,h100",
+     "ztplan gpus --model llama3-70b --gpu h100 --tokens 1T --price 2.5",
+     "ztplan gpus --model 7b --gpu 4090 --engine deepspeed --strategy zero=3"},
+    kGroups,
+    0,
+    run_gpus};
+
+}  // namespace ztplan

@@ -1,0 +1,127 @@
+#include "search/gpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "search/evaluate.h"
+#include "search/rank.h"
+
+namespace ztplan {
+namespace {
+
+// Less of the memory free than this is tight: as the reports call it.
+constexpr double kTight = 0.05;
+constexpr int kMostTried = 16384;
+
+bool is_tight(const Question& question, const Plan& plan) {
+  return plan.memory.peak() > usable_memory(question.cluster, kTight);
+}
+
+/// A strategy with fixed keys on `gpus` devices, when it is legal there.
+std::optional<Plan> fixed_plan(const Question& question,
+                               const std::string& keys, int gpus) {
+  const Strategy strategy = parse_strategy(keys, gpus);
+  if (devices(strategy) != gpus) return std::nullopt;
+  const Engine* engine = engine_for(question, strategy);
+  if (engine == nullptr) return std::nullopt;
+  return evaluate(question, *engine, strategy);
+}
+
+std::optional<Plan> searched_plan(Question question) {
+  question.top = 1;
+  Ranking ranking = rank(question, {});
+  if (!ranking.plans.empty()) return ranking.plans.front();
+  return std::nullopt;
+}
+
+/// A batch that data parallelism divides: one micro-batch a rank at least.
+Request for_count(const Request& request, const std::string& keys, int gpus) {
+  Request own = request;
+  own.gpus = gpus;
+  own.machine.nodes = 0;
+  if (keys.empty() || own.global_batch > 0 || own.batch_tokens > 0) return own;
+  const Strategy s = parse_strategy(keys, gpus);
+  own.global_batch = s.data * s.micro_batch;
+  return own;
+}
+
+GpuCount try_count(const Request& request, const std::string& keys, int gpus) {
+  GpuCount count;
+  count.gpus = gpus;
+  count.asked = ask(for_count(request, keys, gpus));
+  const Question& question = count.asked.question;
+  count.plan =
+      keys.empty() ? searched_plan(question) : fixed_plan(question, keys, gpus);
+  if (!count.plan) return count;
+  count.fits = !shortage(question, count.plan->memory);
+  count.tight = is_tight(question, *count.plan);
+  return count;
+}
+
+/// The first count that `is_enough`, walking up; `below` gets the last before.
+template <class Enough>
+std::optional<GpuCount> first_count(const Request& request,
+                                    const std::string& keys,
+                                    const std::vector<int>& counts,
+                                    std::optional<GpuCount>& below,
+                                    Enough is_enough) {
+  for (const int gpus : counts) {
+    GpuCount count = try_count(request, keys, gpus);
+    if (is_enough(count)) return count;
+    if (count.plan) below = std::move(count);
+  }
+  return std::nullopt;
+}
+
+std::string with_offload(const std::string& keys) {
+  if (keys.find("offload=") != std::string::npos) return "";
+  return keys + ",offload=cpu";
+}
+
+}  // namespace
+
+std::vector<int> counts_to_try(int per_node, int most) {
+  std::vector<int> counts;
+  for (int gpus = 1; gpus < per_node; gpus *= 2)
+    if (per_node % gpus == 0) counts.push_back(gpus);
+  constexpr int kFewNodes = 8;
+  for (int nodes = 1; nodes <= most / per_node;
+       nodes = nodes < kFewNodes ? nodes + 1 : nodes + nodes / 4)
+    counts.push_back(nodes * per_node);
+  return counts;
+}
+
+GpuAnswer fewest_gpus(const Request& request, const std::string& keys) {
+  GpuAnswer answer;
+  Request one = request;
+  one.gpus = 0;
+  one.machine.nodes = 0;
+  const Asked node = ask(one);
+  answer.gpu = node.question.cluster.device.id;
+  const int per_node = node.question.cluster.devices_per_node;
+  const int most = request.gpus > 0 ? request.gpus : kMostTried;
+  const std::vector<int> counts = counts_to_try(per_node, most);
+  answer.fewest = first_count(request, keys, counts, answer.below,
+                              [](const GpuCount& c) { return c.fits; });
+  if (!answer.fewest) {
+    answer.problem = fmt::format("nothing up to {} GPUs holds it", most);
+    return answer;
+  }
+  std::vector<int> nodes;
+  for (const int gpus : counts)
+    if (gpus >= answer.fewest->gpus && gpus % per_node == 0)
+      nodes.push_back(gpus);
+  std::optional<GpuCount> skipped;
+  answer.comfortable =
+      first_count(request, keys, nodes, skipped,
+                  [](const GpuCount& c) { return c.fits && !c.tight; });
+  const std::string away = keys.empty() ? "" : with_offload(keys);
+  if (!away.empty())
+    answer.offloaded = first_count(request, away, counts, skipped,
+                                   [](const GpuCount& c) { return c.fits; });
+  return answer;
+}
+
+}  // namespace ztplan
