@@ -70,6 +70,14 @@ auto parse_each(const std::string& typed, const Parse& parse) {
   return values;
 }
 
+/// "selective" is what an engine means by it: under FSDP torchtitan's, by
+/// operation; elsewhere the attention core.
+Recompute meant(const Recompute& recompute, const std::string& engine) {
+  const bool is_plain = recompute == parse_recompute("selective");
+  return is_plain && engine == "fsdp" ? parse_recompute("selective:op")
+                                      : recompute;
+}
+
 Limits limits_of(const Flags& flags) {
   Limits limits;
   limits.tensor = list_or_all("--tp", flags.tp);
@@ -83,7 +91,9 @@ Limits limits_of(const Flags& flags) {
     limits.zero = parse_list("--zero", flags.zero, 0, kHighestZero);
   }
   limits.offload = parse_each(flags.offload, parse_offload);
-  limits.recompute = parse_each(flags.recompute, parse_recompute);
+  limits.recompute = parse_each(flags.recompute, [&](std::string_view text) {
+    return meant(parse_recompute(text), flags.engine);
+  });
   return limits;
 }
 
@@ -171,6 +181,7 @@ Strategy strategy_of(Flags& flags) {
   }
   const int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
   Strategy strategy = parse_strategy(flags.strategy, gpus);
+  strategy.recompute = meant(strategy.recompute, flags.engine);
   if (gpus == 0 && flags.nodes.empty()) {
     flags.gpus = fmt::format("{}", devices(strategy));
   }

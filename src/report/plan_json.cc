@@ -90,6 +90,7 @@ void write_throughput(JsonWriter& json, const Throughput& t) {
 void write_traffic(JsonWriter& json, const Traffic& traffic) {
   json.key("traffic").begin_object().field("tensor_bytes", traffic.tensor);
   json.field("data_bytes", traffic.data);
+  json.field("gradient_bytes", traffic.gradients);
   json.field("pipeline_bytes", traffic.pipeline);
   json.field("context_bytes", traffic.context);
   json.field("expert_bytes", traffic.expert);

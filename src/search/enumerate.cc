@@ -67,14 +67,17 @@ Recompute full(int layers) {
 
 /// Cheapest first. Flash attention keeps no scores that selective
 /// recomputation could drop; norms and activations come first there.
-std::vector<Recompute> usual_recomputations(AttentionKernel kernel,
+std::vector<Recompute> usual_recomputations(const Question& question,
                                             int layers_of_chunk) {
-  const bool eager = kernel == AttentionKernel::eager;
+  const bool eager = question.workload.attention == AttentionKernel::eager;
   std::vector<Recompute> all = {
       {},
       eager ? selective(true, false, false) : selective(false, true, false),
       selective(eager, true, true),
   };
+  const std::string_view engine = question.engines.front()->name;
+  if (engine == "fsdp")  // torchtitan's own kind of selective
+    all.push_back({.mode = Recompute::Mode::selective, .op = true});
   if (layers_of_chunk >= 2) all.push_back(full(layers_of_chunk / 2));
   all.push_back(full(0));
   return all;
@@ -210,9 +213,7 @@ class Enumeration {
   void recomputations() {
     const auto& asked = q_.limits.recompute;
     for (const Recompute& r :
-         asked.empty()
-             ? usual_recomputations(q_.workload.attention, chunk_layers_)
-             : asked) {
+         asked.empty() ? usual_recomputations(q_, chunk_layers_) : asked) {
       s_.recompute = r;
       zero_stages();
     }

@@ -25,6 +25,9 @@ struct EngineMemory {
   int buckets_sharded;
   int buckets;
   int buckets_beside;
+  /// A bucket has its full size however small the model: DeepSpeed,
+  /// runtime/zero/stage_1_and_2.py (torch.empty of reduce_bucket_size).
+  bool allocates_whole_bucket;
   /// The ZeRO stage from which reduction runs beside backward by default, and
   /// the one up to which sharded gradients are summed on every rank.
   int overlaps_from;

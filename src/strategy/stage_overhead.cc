@@ -38,11 +38,13 @@ bool has_wide_workspace(const DeviceSpec& device) {
   return device.architecture == "Hopper" || device.architecture == "Blackwell";
 }
 
-/// Tensors that a step allocates and frees again.
+/// Tensors that a step allocates and frees again, in many sizes. Buffers are
+/// whole blocks of one size and leave no gaps.
 bool comes_and_goes(const Holding& holding) {
   const bool stays =
       holding.from == kWholeStep.from && holding.until == kWholeStep.until;
-  return holding.tier == Tier::device && !stays;
+  return holding.tier == Tier::device && !stays &&
+         holding.term != Term::buffers;
 }
 
 Bytes most_in_motion(const Ledger& book) {
@@ -73,9 +75,11 @@ void hold_buckets(const Place& p, Ledger& book) {
                                  ? p.keeps.buckets_beside
                                  : p.keeps.buckets;
   const std::int64_t count = is_sharded ? p.keeps.buckets_sharded : below;
-  const std::int64_t elements =
-      std::min(p.strategy.tuning.bucket.value_or(p.engine.bucket_elements),
-               p.share.trained());
+  const std::int64_t bucket =
+      p.strategy.tuning.bucket.value_or(p.engine.bucket_elements);
+  const std::int64_t elements = p.keeps.allocates_whole_bucket
+                                    ? bucket
+                                    : std::min(bucket, p.share.trained());
   const Phase from = is_sharded ? Phase::forward : Phase::loss;
   hold(book,
        on_device(Term::buffers, p.number() * count * elements,

@@ -13,6 +13,7 @@ namespace {
 /// Of one task, or summed over the tasks of a stage.
 struct Counts {
   std::array<Bytes, kTimeTerms> sent{};
+  Bytes gradients;  // of what is sent for data parallelism
   Flops recomputed;
 };
 
@@ -50,6 +51,9 @@ std::vector<Counts> count_stages(const StepGraph& graph) {
     for (std::size_t i = 0; i < stage.sent.size(); ++i)
       stage.sent[i] += recipe.sent[i];
     stage.recomputed += recipe.recomputed;
+    if (task.kind == TaskKind::reduce)
+      stage.gradients +=
+          recipe.sent[static_cast<std::size_t>(TimeTerm::data_comm)];
   }
   return stages;
 }
@@ -60,6 +64,7 @@ Counts continued(const Counts& one, const Counts& two, std::int64_t periods) {
   Counts all = one;
   for (std::size_t i = 0; i < all.sent.size(); ++i)
     all.sent[i] += (two.sent[i] - one.sent[i]) * (periods - 1);
+  all.gradients += (two.gradients - one.gradients) * (periods - 1);
   all.recomputed +=
       (two.recomputed - one.recomputed) * static_cast<double>(periods - 1);
   return all;
@@ -69,9 +74,13 @@ Traffic traffic(const Counts& counts) {
   const auto of = [&](TimeTerm term) {
     return counts.sent[static_cast<std::size_t>(term)];
   };
-  return {of(TimeTerm::tensor_comm),   of(TimeTerm::data_comm),
-          of(TimeTerm::pipeline_comm), of(TimeTerm::context_comm),
-          of(TimeTerm::expert_comm),   of(TimeTerm::offload)};
+  return {of(TimeTerm::tensor_comm),
+          of(TimeTerm::data_comm),
+          of(TimeTerm::pipeline_comm),
+          of(TimeTerm::context_comm),
+          of(TimeTerm::expert_comm),
+          of(TimeTerm::offload),
+          counts.gradients};
 }
 
 }  // namespace

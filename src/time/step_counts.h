@@ -11,6 +11,7 @@ namespace ztplan {
 /// `offload` is what it copies between tiers.
 struct Traffic {
   Bytes tensor, data, pipeline, context, expert, offload;
+  Bytes gradients;  // of `data`, what reduces gradients
   Bytes total() const;
 };
 

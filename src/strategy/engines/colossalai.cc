@@ -172,6 +172,7 @@ constexpr EngineMemory kMemory = {
     .buckets_sharded = 1,
     .buckets = 1,
     .buckets_beside = 2,
+    .allocates_whole_bucket = false,
     .overlaps_from = 0,
     .all_reduces_through = 1,
     .wide_gradients = false,

@@ -279,6 +279,7 @@ constexpr EngineMemory kMemory = {
     .buckets_sharded = 2,
     .buckets = 1,
     .buckets_beside = 2,
+    .allocates_whole_bucket = true,
     .overlaps_from = 3,
     .all_reduces_through = 2,
     .wide_gradients = false,

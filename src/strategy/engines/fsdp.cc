@@ -56,12 +56,11 @@ constexpr char kTuningNearest[] =
 
 bool parts_broken(const Setting&, const Strategy& s) {
   const Recompute& r = s.recompute;
-  return r.mode == Recompute::Mode::selective && r.activation;
+  return r.mode == Recompute::Mode::selective && !r.op;
 }
 constexpr char kParts[] =
-    "torchtitan recomputes layers or operations, not the activation by name";
-constexpr char kPartsNearest[] =
-    "recompute=selective:op, selective, full or full:N";
+    "torchtitan recomputes layers or by operation, not modules by name";
+constexpr char kPartsNearest[] = "recompute=selective:op, full or full:N";
 
 bool offloaded_pipeline_broken(const Setting&, const Strategy& s) {
   return s.pipeline > 1 && s.offload.parameters != OffloadTier::none;
@@ -117,6 +116,7 @@ constexpr EngineMemory kMemory = {
     .buckets_sharded = 0,
     .buckets = 0,
     .buckets_beside = 0,
+    .allocates_whole_bucket = false,
     .overlaps_from = 0,
     .all_reduces_through = 0,
     .wide_gradients = true,

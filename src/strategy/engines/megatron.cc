@@ -317,6 +317,7 @@ constexpr EngineMemory kMemory = {
     .buckets_sharded = 0,
     .buckets = 0,
     .buckets_beside = 0,
+    .allocates_whole_bucket = false,
     .overlaps_from = 0,
     .all_reduces_through = 0,
     .wide_gradients = true,
