@@ -179,7 +179,9 @@ Strategy strategy_of(Flags& flags) {
     throw Error("which strategy?",
                 "add --strategy tp=8,pp=8,sp=1,zero=1; ztplan plan finds one");
   }
-  const int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
+  int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
+  if (gpus == 0 && !flags.nodes.empty())
+    gpus = load_cluster(flags.cluster, 0, machine_of(flags)).devices;
   Strategy strategy = parse_strategy(flags.strategy, gpus);
   strategy.recompute = meant(strategy.recompute, flags.engine);
   if (gpus == 0 && flags.nodes.empty()) {

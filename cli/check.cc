@@ -112,7 +112,9 @@ Exit run_check(const Flags& flags, const Console& console) {
   if (!flags.model.empty()) model = load_model(flags.model);
   const int gpus =
       flags.gpus.empty() ? 0 : parse_whole("--gpus", flags.gpus, kMostGpus);
-  const Subject subject = subject_of(flags, {gpus, model ? &*model : nullptr});
+  const Subject subject =
+      subject_of(flags, {gpus, model ? &*model : nullptr,
+                         parse_strategy(flags.strategy, 0).pipeline});
   const Configuration& c = subject.configuration;
   CheckAnswer answer;
   answer.format = subject.format;

@@ -47,7 +47,7 @@ TEST_CASE("wrong commands and flags get the nearest right one") {
   check_rows({{"", 2, "Commands"},
               {"plna", 2, "did you mean plan?"},
               {"frobnicate", 2, "ztplan --help lists them"},
-              {"check ds.json", 2, "there is no command \"check\""},
+              {"chek ds.json", 2, "there is no command \"chek\""},
               {"plan --modle gpt2", 2, "did you mean --model?"},
               {"plan --gpsu=8", 2, "did you mean --gpus?"},
               {"plan --zzz", 2, "has no flag"},

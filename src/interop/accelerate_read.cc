@@ -107,6 +107,10 @@ class Reader {
     read_precision();
     const std::string type = word_or(root_, path_, "distributed_type", "NO");
     if (type == "FSDP" || root_["fsdp_config"].IsDefined()) read_fsdp();
+    if (type == "MULTI_GPU") {
+      const Mesh mesh = read_mesh();
+      set_mesh({mesh.replicate * mesh.shard, 1}, true, c_.strategy);
+    }
     if (type == "DEEPSPEED") read_deepspeed();
     c_.unsaid = {"micro", "accumulation", "seq", "attention"};
     return std::move(c_);

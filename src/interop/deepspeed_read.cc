@@ -621,7 +621,7 @@ class Reader {
     c_.global_batch = positive(root_, "train_batch_size");
     c_.micro_batch = positive(root_, "train_micro_batch_size_per_gpu");
     c_.accumulation = positive(root_, "gradient_accumulation_steps");
-    const int cut = c_.strategy.tensor * c_.strategy.context;
+    const int cut = c_.strategy.tensor * c_.strategy.context * given_.pipeline;
     const int ranks = given_.gpus > 0 ? given_.gpus / std::max(1, cut) : 0;
     if (c_.micro_batch) c_.strategy.micro_batch = *c_.micro_batch;
     if (!c_.global_batch && !c_.micro_batch && !uses_auto_)

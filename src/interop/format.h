@@ -18,6 +18,7 @@ namespace ztplan {
 struct Given {
   int gpus = 0;                      // 0: not said
   const ModelSpec* model = nullptr;  // for values that follow the model
+  int pipeline = 1;  // stages, where the user says what the file does not
 };
 
 /// A file read back. What it does not say is absent; `strategy.data` is what is

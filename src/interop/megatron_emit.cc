@@ -205,7 +205,7 @@ void say_states(const Emission& e, Arguments& a) {
   } else {
     a.on_if(overlap, "overlap-grad-reduce");
   }
-  if (s.zero == 1 && s.shard_group > 0)
+  if (s.zero > 0 && s.shard_group > 0)
     a.set("num-distributed-optimizer-instances",
           s.data * s.context / s.shard_group);
   if (s.tuning.bucket) a.set("ddp-bucket-size", *s.tuning.bucket);

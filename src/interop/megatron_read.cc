@@ -411,6 +411,10 @@ class Reader {
                                        : 3;
     }
     if (has("use-torch-fsdp2")) s.zero = 3;
+    const int instances = size_or("num-distributed-optimizer-instances", 1);
+    const std::int64_t cut = std::int64_t{s.tensor} * s.pipeline;
+    const auto ranks = static_cast<int>(given_.gpus / cut);  // dp * cp
+    if (instances > 1 && ranks >= instances) s.shard_group = ranks / instances;
     s.tuning.overlap = has("overlap-grad-reduce");
     s.tuning.bucket = number("ddp-bucket-size");
     if (has("optimizer-cpu-offload")) s.offload.optimizer = OffloadTier::cpu;

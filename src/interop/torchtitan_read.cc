@@ -122,7 +122,7 @@ class Reader {
   }
 
   const toml::value& section(const std::string& name) const {
-    static const toml::value kNone{toml::table{}};
+    static const toml::value kNone = toml::table();
     if (!root_.is_table() || !root_.contains(name)) return kNone;
     const toml::value& found = root_.at(name);
     if (found.is_table()) return found;

@@ -67,6 +67,13 @@ bool shard_broken(const Setting&, const Strategy& s) {
 constexpr char kShard[] = "a shard group is MiCS, which is of ZeRO stage 3";
 constexpr char kShardNearest[] = "zero 3, or no shard";
 
+bool mics_offload_broken(const Setting&, const Strategy& s) {
+  return s.shard_group > 0 && s.offload.optimizer != OffloadTier::none;
+}
+constexpr char kMicsOffload[] =
+    "MiCS does not reduce gradients that are offloaded";
+constexpr char kMicsOffloadNearest[] = "offload none, or no shard";
+
 bool zero_plus_plus_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   const bool asked = t.secondary > 0 || t.quantized_weights ||
@@ -207,6 +214,8 @@ constexpr Rule kRules[] = {
     {"shard-is-mics",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: mics_shard_size",
      shard_broken, told<kShard, kShardNearest>},
+    {"mics-on-device", "deepspeedai/DeepSpeed deepspeed/runtime/zero/mics.py",
+     mics_offload_broken, told<kMicsOffload, kMicsOffloadNearest>},
     {"zero-plus-plus-stage",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: "
      "zero_hpz_partition_size, zero_quantized_weights, "

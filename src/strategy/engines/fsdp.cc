@@ -15,7 +15,7 @@ constexpr char kZero[] =
 constexpr char kZeroNearest[] = "zero 2 or 3, or zero 0 (DDP)";
 
 bool ddp_broken(const Setting&, const Strategy& s) {
-  return s.zero == 0 && s.data > 1 && (s.tensor > 1 || s.context > 1);
+  return s.zero == 0 && (s.context > 1 || (s.data > 1 && s.tensor > 1));
 }
 Misfit explain_ddp(const Setting&, const Strategy& s) {
   return because(

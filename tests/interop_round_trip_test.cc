@@ -1,0 +1,239 @@
+// What is emitted is read back equal, on what the format can say.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validator.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "interop/format.h"
+#include "interop/megatron.h"
+#include "strategy/stages.h"
+#include "support/planning.h"
+
+using namespace ztplan;
+
+namespace {
+
+constexpr std::size_t kSamples = 60;
+
+Question question_for(const char* model, const char* engine,
+                      Precision gradient) {
+  Question question = asked(model, "dgx-h100", 16, 2048, 64);
+  question.engines = {&find_engine(engine)};
+  question.workload.engine = engine;
+  question.workload.gradient = gradient;
+  return question;
+}
+
+struct Trip {
+  Strategy sent;
+  Configuration read;
+  std::vector<EmittedFile> files;
+  const ModelSpec& model;
+};
+
+/// Emits a sample of legal strategies in `name` and reads each back.
+template <class Check>
+void travel(const char* name, const Question& question, Check check) {
+  const FileFormat& format = find_format(name);
+  int trips = 0;
+  for (const Legal& legal : legal_sample(question, kSamples, 7)) {
+    const std::string sent = to_text(legal.strategy);
+    CAPTURE(sent);
+    const Plan plan = evaluate(question, *legal.engine, legal.strategy);
+    Emitted emitted;
+    try {
+      emitted = format.emit({question, plan, Launcher::torchrun});
+    } catch (const Error&) {
+      continue;  // a cut that the format has no word for
+    }
+    const EmittedFile& main = emitted.files.front();
+    REQUIRE(format.recognizes(main.name, main.text));
+    CHECK(&recognize(main.name, main.text) == &format);
+    const Given given{question.cluster.devices, &question.model,
+                      legal.strategy.pipeline};
+    Configuration read = format.read(main.name, main.text, given);
+    for (const Finding& finding : read.findings) {
+      CAPTURE(finding.detail);
+      CHECK(finding.severity != Severity::refused);
+      CHECK(finding.severity != Severity::trap);
+    }
+    check(Trip{legal.strategy, std::move(read), emitted.files, question.model});
+    ++trips;
+  }
+  CHECK(trips > 10);
+}
+
+void check_batch(const Trip& trip) {
+  CHECK(trip.read.global_batch == 64);
+  CHECK(trip.read.strategy.micro_batch == trip.sent.micro_batch);
+}
+
+/// The strategy as a format with fewer words says it.
+template <class... Erased>
+Strategy without(Strategy s, Erased... erased) {
+  (erased(s), ...);
+  return s;
+}
+
+void no_tuning(Strategy& s) { s.tuning = {}; }
+void no_recompute(Strategy& s) { s.recompute = {}; }
+void no_micro(Strategy& s) { s.micro_batch = 1; }
+/// Sharding among one rank is none.
+void lone_shard(Strategy& s) {
+  if (s.data * s.context == 1) s.zero = 0;
+}
+void plain_context(Strategy& s) {
+  if (s.context == 1) s.context_kind = ContextKind::ring;
+}
+
+}  // namespace
+
+TEST_CASE("DeepSpeed's file says ZeRO, offload and batch") {
+  const Question question =
+      question_for("llama3-8b", "deepspeed", Precision::bf16);
+  travel("deepspeed", question, [](const Trip& trip) {
+    Strategy sent = without(trip.sent, no_tuning, no_recompute, plain_context);
+    Strategy read = without(trip.read.strategy, no_tuning, plain_context);
+    if (sent.pipeline > 1) return;  // PipelineModule's, not the file's
+    read.expert = sent.expert;
+    CHECK(to_text(read) == to_text(without(sent, [&](Strategy& s) {
+            s.data = read.data;  // what is left of the GPUs
+          })));
+    if (sent.tensor == 1) check_batch(trip);
+    CHECK(trip.read.precision == Precision::bf16);
+    CHECK(trip.read.gradient == Precision::bf16);
+  });
+}
+
+// deepspeedai/DeepSpeed v0.19.6, every key and rule as a JSON schema.
+TEST_CASE("DeepSpeed's file passes the schema of its configuration") {
+  const auto document = nlohmann::json::parse(
+      read_file(std::string(ZTPLAN_SOURCE_DIR) +
+                    "/tests/published/deepspeed_config.schema.json",
+                Bytes{4 * kMiB}));
+  valijson::Schema schema;
+  valijson::SchemaParser().populateSchema(
+      valijson::adapters::NlohmannJsonAdapter(document), schema);
+  const Question question =
+      question_for("llama3-8b", "deepspeed", Precision::bf16);
+  travel("deepspeed", question, [&](const Trip& trip) {
+    const auto config = nlohmann::json::parse(trip.files.front().text);
+    valijson::Validator validator;
+    valijson::ValidationResults results;
+    const bool valid = validator.validate(
+        schema, valijson::adapters::NlohmannJsonAdapter(config), &results);
+    std::string problems;
+    valijson::ValidationResults::Error error;
+    while (results.popError(error)) problems += error.description + "\n";
+    CAPTURE(problems);
+    CHECK(valid);
+  });
+  auto wrong = nlohmann::json::parse(R"({"train_batch_size": 8,
+      "zero_optimization": {"stage": 4}})");
+  valijson::Validator validator;
+  CHECK_FALSE(validator.validate(
+      schema, valijson::adapters::NlohmannJsonAdapter(wrong), nullptr));
+}
+
+TEST_CASE("Megatron-LM's arguments say the model and the plan") {
+  for (const char* model : {"gpt3-175b", "llama3-8b", "mixtral-8x7b"}) {
+    CAPTURE(model);
+    Question question = question_for(model, "megatron", Precision::fp32);
+    travel("megatron", question, [](const Trip& trip) {
+      Strategy read = without(trip.read.strategy, no_tuning, plain_context);
+      read.data = trip.sent.data;
+      CHECK(to_text(read) ==
+            to_text(without(trip.sent, no_tuning, plain_context)));
+      REQUIRE(trip.read.model);
+      CHECK(parameters(*trip.read.model) == parameters(trip.model));
+      CHECK(layer_count(*trip.read.model) == layer_count(trip.model));
+      check_batch(trip);
+    });
+  }
+}
+
+TEST_CASE("torchtitan's file says mesh, batch and recomputation") {
+  const Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
+  travel("torchtitan", question, [](const Trip& trip) {
+    Strategy sent = without(trip.sent, no_tuning, lone_shard);
+    if (sent.recompute.layers > 0) return;               // every layer or none
+    if (sent.tensor > 1) sent.sequence_parallel = true;  // always there
+    if (!sent.stage_layers.empty()) return;
+    Strategy read = without(trip.read.strategy, no_tuning);
+    CHECK(to_text(read) == to_text(sent));
+    CHECK(trip.read.sequence == 2048);
+    CHECK(trip.read.global_batch == 64);
+  });
+}
+
+TEST_CASE("accelerate's file says mesh, offload and precision") {
+  const Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
+  travel("accelerate", question, [](const Trip& trip) {
+    Strategy sent = without(trip.sent, no_tuning, no_micro, lone_shard);
+    sent.sequence_parallel = false;
+    Strategy read = trip.read.strategy;
+    if (sent.recompute.mode != Recompute::Mode::full ||
+        sent.recompute.layers > 0)
+      sent.recompute = read.recompute;  // by the model, not the file
+    CHECK(to_text(read) == to_text(sent));
+    CHECK(trip.read.precision == Precision::bf16);
+  });
+}
+
+TEST_CASE("fsdp.json says the sharding and the passes") {
+  Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
+  question.limits.tensor = question.limits.pipeline = {1};
+  question.limits.context = {1};
+  travel("fsdp", question, [](const Trip& trip) {
+    CHECK(to_text(trip.read.strategy) ==
+          to_text(without(trip.sent, no_tuning, lone_shard)));
+    check_batch(trip);
+  });
+}
+
+TEST_CASE("Colossal-AI's keywords say the plugin") {
+  const Question question =
+      question_for("llama3-8b", "colossalai", Precision::bf16);
+  travel("colossalai", question, [](const Trip& trip) {
+    Strategy sent =
+        without(trip.sent, no_tuning, no_recompute, no_micro, plain_context);
+    Strategy read =
+        without(trip.read.strategy, no_tuning, no_micro, plain_context);
+    if (sent.shard_group > 0 || sent.ends_as_layers) return;
+    if (sent.context > 1) sent.sequence_parallel = read.sequence_parallel;
+    CHECK(to_text(read) == to_text(sent));
+    CHECK(trip.read.precision == Precision::bf16);
+  });
+}
+
+// NVIDIA/Megatron-LM#1304: thirty layers on four stages became twenty-eight.
+TEST_CASE("every layout accounts for every layer") {
+  std::mt19937 dice(11);
+  for (int i = 0; i < 500; ++i) {
+    std::vector<int> chunks(1 + dice() % 24);
+    for (int& layers : chunks) layers = static_cast<int>(dice() % 9);
+    CHECK(parse_pipeline_layout(pipeline_layout(chunks)) == chunks);
+  }
+  CHECK(parse_pipeline_layout("Et*3|(tt|)*2,t|L") ==
+        std::vector<int>{3, 2, 2, 1, 0});
+  CHECK(parse_pipeline_layout("t|t").empty());
+  CHECK(parse_pipeline_layout("E(t|L").empty());
+  CHECK(parse_pipeline_layout("Et*99999999999999|L").empty());
+}
+
+TEST_CASE("no plan that an engine ranks is refused by its rules") {
+  for (const Engine* engine : engines()) {
+    CAPTURE(std::string(engine->name));
+    Question question = asked("llama3-8b", "dgx-h100", 8, 2048, 64);
+    question.engines = {engine};
+    question.workload.engine = engine->name;
+    for (const Legal& legal : legal_sample(question, 40, 3))
+      CHECK_FALSE(why_illegal(*engine, setting_of(question), legal.strategy));
+  }
+}
