@@ -26,7 +26,8 @@ constexpr std::int64_t kLargestLog = 256 * kMiB;
 
 std::string read_stdin() {
   std::string text;
-  std::array<char, 64 * 1024> chunk{};
+  constexpr std::size_t kChunk = 65536;
+  std::array<char, kChunk> chunk{};
   while (std::cin.read(chunk.data(), chunk.size()) || std::cin.gcount() > 0) {
     text.append(chunk.data(), static_cast<std::size_t>(std::cin.gcount()));
     if (static_cast<std::int64_t>(text.size()) > kLargestLog)

@@ -2,6 +2,7 @@
 
 #include "report/memory_facts.h"
 #include "search/evaluate.h"
+#include "search/warnings.h"
 
 namespace ztplan {
 namespace {
@@ -114,6 +115,18 @@ void write_strategy(JsonWriter& json, const Strategy& s) {
   json.field("schedule", to_text(s.schedule)).end_object();
 }
 
+void write_findings(JsonWriter& json, const char* key,
+                    const std::vector<Finding>& findings) {
+  json.key(key).begin_array();
+  for (const Finding& finding : findings) {
+    json.begin_object().field("severity", to_text(finding.severity));
+    json.field("rule", finding.rule).field("key", finding.key);
+    json.field("detail", finding.detail).field("remedy", finding.remedy);
+    json.field("source", finding.source).end_object();
+  }
+  json.end_array();
+}
+
 void write_terms(JsonWriter& json, const MemoryBreakdown& memory) {
   json.field("parameters_bytes", memory[Term::parameters]);
   json.field("gradients_bytes", memory[Term::gradients]);
@@ -135,6 +148,7 @@ void write_plan(JsonWriter& json, const Question& question, const Plan& plan,
   write_time(json, plan);
   write_throughput(json, plan.throughput);
   write_traffic(json, plan.traffic);
+  write_findings(json, "warnings", warnings(question, plan));
   json.end_object();
 }
 

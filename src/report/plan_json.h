@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/json_writer.h"
+#include "search/finding.h"
 #include "search/question.h"
 
 namespace ztplan {
@@ -18,6 +19,10 @@ void write_plan(JsonWriter& json, const Question& question, const Plan& plan,
 
 /// The next value: {"text", "tp", ...}.
 void write_strategy(JsonWriter& json, const Strategy& strategy);
+
+/// The member `key`: an array of findings.
+void write_findings(JsonWriter& json, const char* key,
+                    const std::vector<Finding>& findings);
 
 /// Members "parameters_bytes" ... "overhead_bytes" of the open object, which
 /// add up to the peak; "logits_bytes" is a part of "activations_bytes".

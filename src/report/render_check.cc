@@ -34,7 +34,7 @@ std::string check_json(const CheckAnswer& answer, const Showing& showing) {
   if (answer.asked != nullptr) write_question(json, *answer.asked);
   json.key("strategy");
   write_strategy(json, answer.strategy);
-  write_findings(json, answer.findings);
+  write_findings(json, "findings", answer.findings);
   write_misfits(json, answer.misfits);
   if (answer.lack) {
     json.key("shortage").begin_object();
@@ -137,6 +137,8 @@ std::vector<Labelled> lines_of(const CheckAnswer& answer,
     lines.push_back({"unsaid", all + ": give them in --strategy or by flags"});
   }
   if (answer.asked != nullptr)
+    add_warnings(answer.asked->question, answer.plan, lines);
+  if (answer.asked != nullptr)
     lines.push_back({"defaults", defaults_sentence(answer.asked->defaults)});
   return lines;
 }
@@ -169,17 +171,6 @@ bool CheckAnswer::is_illegal() const {
   for (const Finding& finding : findings)
     if (finding.severity == Severity::refused) return true;
   return false;
-}
-
-void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-  json.key("findings").begin_array();
-  for (const Finding& finding : findings) {
-    json.begin_object().field("severity", to_text(finding.severity));
-    json.field("rule", finding.rule).field("key", finding.key);
-    json.field("detail", finding.detail).field("remedy", finding.remedy);
-    json.field("source", finding.source).end_object();
-  }
-  json.end_array();
 }
 
 void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits) {

@@ -206,6 +206,7 @@ std::string memory_text(const MemoryAnswer& answer, const MemoryFacts& facts,
                         const Showing& showing) {
   const Format format = showing.format;
   std::vector<Labelled> closing = fact_lines(answer, facts);
+  add_warnings(answer.asked.question, answer.plan, closing);
   closing.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   if (showing.seconds) {
     closing.push_back({"took", text(Seconds{*showing.seconds})});

@@ -164,6 +164,8 @@ std::vector<Labelled> closing_lines(const PlanAnswer& answer,
     lines.push_back(
         {"why not", fmt::format("{}: {}: {}", to_text(asked.strategy),
                                 verdict_word(asked), why_not_sentence(asked))});
+  if (showing.style.verbose && !ranking.plans.empty())
+    add_warnings(answer.asked.question, ranking.plans.front(), lines);
   lines.push_back({"searched", search_sentence(ranking)});
   lines.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   lines.push_back({"next", next_command(answer), LineKind::command});

@@ -106,8 +106,9 @@ std::string simulation_text(const SimulateAnswer& answer,
   std::vector<Labelled> closing = {
       {"busiest", fmt::format("stage {}; its terms are the step's",
                               answer.plan.time.stage)},
-      {"sent", traffic_sentence(answer.plan.traffic)},
-      {"defaults", defaults_sentence(answer.asked.defaults)}};
+      {"sent", traffic_sentence(answer.plan.traffic)}};
+  add_warnings(answer.asked.question, answer.plan, closing);
+  closing.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   if (showing.seconds) {
     closing.push_back({"took", text(Seconds{*showing.seconds})});
   }

@@ -7,6 +7,7 @@
 
 #include "base/quantity_text.h"
 #include "report/number_text.h"
+#include "search/warnings.h"
 #include "strategy/ledger.h"
 
 namespace ztplan {
@@ -109,6 +110,14 @@ std::vector<Labelled> misfit_lines(const Misfit& misfit) {
                        misfit.engine == "any" ? "any" : "the " + misfit.engine,
                        misfit.source)});
   return lines;
+}
+
+void add_warnings(const Question& question, const std::optional<Plan>& plan,
+                  std::vector<Labelled>& lines) {
+  if (!plan) return;
+  for (const Finding& finding : warnings(question, *plan))
+    lines.push_back({"warning", fmt::format("{}; {} ({})", finding.detail,
+                                            finding.remedy, finding.source)});
 }
 
 std::string shortage_text(const Shortage& lack) {

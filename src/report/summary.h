@@ -2,7 +2,9 @@
 // a step takes, what was assumed.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "report/labelled.h"
 #include "report/style.h"
@@ -34,6 +36,10 @@ std::string speed_sentence(const Plan& plan);
 std::string defaults_sentence(const std::vector<Default>& defaults);
 /// A broken rule: its values, the nearest legal ones, whose rule it is.
 std::vector<Labelled> misfit_lines(const Misfit& misfit);
+
+/// A line for each warning of a plan, none without one.
+void add_warnings(const Question& question, const std::optional<Plan>& plan,
+                  std::vector<Labelled>& lines);
 
 /// "4.30 GiB too little device memory".
 std::string shortage_text(const Shortage& lack);

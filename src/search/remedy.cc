@@ -182,23 +182,76 @@ bool is_better(const Remedy& a, const Remedy& b) {
   return pace(a) < pace(b);
 }
 
+bool is_legal(const Change& change, const Engine& engine) {
+  const Setting setting{change.question.model, change.question.cluster,
+                        change.question.workload};
+  return broken_rule(engine, setting, change.strategy) == nullptr;
+}
+
+std::vector<Change> legal_changes(const Question& question,
+                                  const Engine& engine,
+                                  const Strategy& strategy) {
+  std::vector<Change> all = Changes(question, strategy).all();
+  std::erase_if(
+      all, [&](const Change& change) { return !is_legal(change, engine); });
+  return all;
+}
+
+Remedy remedy_of(Change change, const Engine& engine) {
+  Remedy remedy{std::move(change.what), std::move(change.question), {}};
+  remedy.plan = evaluate(remedy.question, engine, change.strategy);
+  remedy.fits = !shortage(remedy.question, remedy.plan.memory);
+  return remedy;
+}
+
+/// Whether a change fits, by its memory alone.
+bool is_small_enough(const Change& change, const Engine& engine) {
+  const Setting setting{change.question.model, change.question.cluster,
+                        change.question.workload};
+  const auto stages = stage_memory(setting, engine, change.strategy);
+  return std::ranges::none_of(stages, [&](const MemoryBreakdown& stage) {
+    return shortage(change.question, stage).has_value();
+  });
+}
+
+/// A second change on top of each of `first`, where the two fit together.
+std::vector<Remedy> pairs(const std::vector<Change>& first,
+                          const Engine& engine) {
+  std::vector<Remedy> found;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    std::vector<Change> second =
+        legal_changes(first[i].question, engine, first[i].strategy);
+    for (Change& change : second) {
+      if (!is_small_enough(change, engine)) continue;
+      const bool known = std::ranges::any_of(found, [&](const Remedy& remedy) {
+        return remedy.plan.strategy == change.strategy &&
+               remedy.question.workload == change.question.workload &&
+               remedy.question.cluster == change.question.cluster;
+      });
+      if (known) continue;
+      change.what = first[i].what + "; " + change.what;
+      found.push_back(remedy_of(std::move(change), engine));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Remedy> remedies(const Question& question, const Engine& engine,
                              const Strategy& strategy, std::size_t most) {
+  const std::vector<Change> changes = legal_changes(question, engine, strategy);
   std::vector<Remedy> found;
-  for (Change& change : Changes(question, strategy).all()) {
-    const Setting setting{change.question.model, change.question.cluster,
-                          change.question.workload};
-    if (broken_rule(engine, setting, change.strategy) != nullptr) continue;
-    Remedy remedy{std::move(change.what), std::move(change.question), {}};
-    remedy.plan = evaluate(remedy.question, engine, change.strategy);
-    remedy.fits = !shortage(remedy.question, remedy.plan.memory);
-    found.push_back(std::move(remedy));
+  for (const Change& change : changes)
+    found.push_back(remedy_of(change, engine));
+  const bool alone = std::ranges::any_of(found, &Remedy::fits);
+  if (!alone) {
+    std::vector<Remedy> both = pairs(changes, engine);
+    if (!both.empty()) found = std::move(both);
   }
   std::stable_sort(found.begin(), found.end(), is_better);
   if (found.size() > most)
-    found.erase(found.begin() + static_cast<long>(most), found.end());
+    found.erase(found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
   return found;
 }
 
