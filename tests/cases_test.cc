@@ -161,6 +161,8 @@ TEST_CASE("P06: sharding frozen weights costs traffic, not memory") {
   const json two = at(2, "--p2p off");
   CHECK(three.at("traffic").at("data_bytes").get<double>() ==
         doctest::Approx(42.8e9).epsilon(0.05));
+  CHECK(says(three.at("warnings"), "peer-to-peer is off"));
+  CHECK(says(three.at("warnings"), "frozen weights are gathered"));
   CHECK(three.at("time").at("step_seconds").get<double>() >
         10 * two.at("time").at("step_seconds").get<double>());
   const json trained = run("memory --model llama3-8b --lora r=8,targets=q,v "
@@ -185,6 +187,7 @@ TEST_CASE("P07: hybrid sharding beats full sharding over a slow network") {
   const json full = step("");
   CHECK(full.at("traffic").at("data_bytes").get<double>() ==
         doctest::Approx(3 * 13.48e9 * 7 / 8).epsilon(0.05));
+  CHECK(says(full.at("warnings"), "100 % utilisation"));
   CHECK(step(",shard=4").at("time").at("step_seconds").get<double>() <
         full.at("time").at("step_seconds").get<double>());
 }
@@ -223,6 +226,7 @@ TEST_CASE("P09: NVMe offload over a slow network stays below 5 % of peak") {
   CHECK(plan.at("memory").at("nvme_bytes").get<double>() ==
         doctest::Approx(82.2e9).epsilon(0.05));
   CHECK(plan.at("throughput").at("mfu") < 0.05);
+  CHECK(says(plan.at("warnings"), "larger batch or accumulation"));
 }
 
 // THUDM/slime#2253: logits of a packed sequence.
@@ -349,6 +353,7 @@ TEST_CASE("P16: Qwen3 235B on 256 GPUs takes what was measured, within 30 %") {
                 row.strategy + " --global-batch " + std::to_string(row.batch));
     CHECK(plan.at("time").at("step_seconds").get<double>() ==
           doctest::Approx(row.seconds).epsilon(0.3));
+    CHECK(says(plan.at("warnings"), "balanced"));
   }
 }
 
@@ -368,6 +373,7 @@ TEST_CASE("P17: PCIe halves the throughput of a 7B") {
   };
   CHECK(speed(pcie) / speed(nvlink) > 0.35);
   CHECK(speed(pcie) / speed(nvlink) < 0.65);
+  CHECK(says(pcie.at("warnings"), "accumulation"));
   CHECK(pcie.at("time").at("data_comm_seconds").get<double>() >
         0.4 * pcie.at("time").at("step_seconds").get<double>());
 }

@@ -109,7 +109,9 @@ class Reader {
     if (type == "FSDP" || root_["fsdp_config"].IsDefined()) read_fsdp();
     if (type == "MULTI_GPU") {
       const Mesh mesh = read_mesh();
-      set_mesh({mesh.replicate * mesh.shard, 1}, true, c_.strategy);
+      set_mesh({1, 1}, true, c_.strategy);
+      c_.strategy.data = static_cast<int>(std::min<std::int64_t>(
+          std::int64_t{mesh.replicate} * mesh.shard, kMaxDevices));
     }
     if (type == "DEEPSPEED") read_deepspeed();
     c_.unsaid = {"micro", "accumulation", "seq", "attention"};

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPlugin =
     "hpcaitech/ColossalAI colossalai/booster/plugin/hybrid_parallel_plugin.py";
-constexpr std::int64_t kMega = 1024 * 1024;  // zero_bucket_size_in_m
+constexpr std::int64_t kMega = 1 << 20;  // zero_bucket_size_in_m
 
 constexpr char kProgram[] =
     R"(# Builds the plugin that colossalai.json describes: see README.md.

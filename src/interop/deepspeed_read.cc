@@ -259,7 +259,7 @@ class Reader {
   }
 
   JsonView block(const char* key, std::span<const std::string_view> known) {
-    const JsonView view = root_.at(key);
+    JsonView view = root_.at(key);
     if (!view.is_object()) view.fail("expected an object");
     find_unknown(view.keys(), key, known, kRefused, c_.findings);
     return view;
@@ -621,8 +621,10 @@ class Reader {
     c_.global_batch = positive(root_, "train_batch_size");
     c_.micro_batch = positive(root_, "train_micro_batch_size_per_gpu");
     c_.accumulation = positive(root_, "gradient_accumulation_steps");
-    const int cut = c_.strategy.tensor * c_.strategy.context * given_.pipeline;
-    const int ranks = given_.gpus > 0 ? given_.gpus / std::max(1, cut) : 0;
+    Strategy& s = c_.strategy;
+    const std::int64_t cut =
+        std::int64_t{s.tensor} * s.context * std::max(1, given_.pipeline);
+    const auto ranks = static_cast<int>(given_.gpus / cut);
     if (c_.micro_batch) c_.strategy.micro_batch = *c_.micro_batch;
     if (!c_.global_batch && !c_.micro_batch && !uses_auto_)
       find(Severity::refused, "batch-missing", "train_micro_batch_size_per_gpu",

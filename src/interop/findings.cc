@@ -18,7 +18,7 @@ constexpr const char* kBatchSource =
 // "252 (accumulation 18) or 266 (accumulation 19)"
 std::string nearest_batches(std::int64_t batch, std::int64_t unit) {
   const std::int64_t steps = batch / unit;
-  const std::string above =
+  std::string above =
       fmt::format("{} (accumulation {})", (steps + 1) * unit, steps + 1);
   if (steps == 0) return above;
   return fmt::format("{} (accumulation {}) or {}", steps * unit, steps, above);

@@ -81,8 +81,7 @@ std::string slurm_by_node(const Ranks& ranks, const Launch& launch) {
 std::string slurm(const Ranks& ranks, const Launch& launch) {
   if (!launch.node_command.empty()) return slurm_by_node(ranks, launch);
   return fmt::format(
-      "# shellcheck disable=SC2206\n"
-      "nodes=($(scontrol show hostnames \"$SLURM_JOB_NODELIST\"))\n"
+      "mapfile -t nodes < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
       "exec srun torchrun --nnodes \"$SLURM_NNODES\" --nproc-per-node {} \\\n"
       "  --rdzv-id \"$SLURM_JOB_ID\" --rdzv-backend c10d \\\n"
       "  --rdzv-endpoint \"${{nodes[0]}}:${{MASTER_PORT:-29500}}\" \\\n"
@@ -143,7 +142,7 @@ std::string mpirun(const Ranks& ranks, const Launch& launch) {
 
 std::string script_of(const Ranks& ranks, Launcher launcher,
                       const Launch& launch) {
-  const std::string start = fmt::format(kStart, launch.note);
+  std::string start = fmt::format(kStart, launch.note);
   switch (launcher) {
     case Launcher::torchrun:
       return start + exports_of(launch) + torchrun(ranks, launch);

@@ -192,6 +192,12 @@ struct Parsed {
   std::vector<std::string> unresolved;  // "--flag $VALUE"
 };
 
+/// A backslash that carries a line on.
+bool ends_line(std::string_view text, std::size_t i) {
+  return text[i] == '\\' && i + 1 < text.size() &&
+         (text[i + 1] == '\n' || text[i + 1] == '\r');
+}
+
 /// Words of a shell script: quotes are taken off, comments and continuations
 /// left out.
 std::vector<std::string> words_of(std::string_view text) {
@@ -218,11 +224,8 @@ std::vector<std::string> words_of(std::string_view text) {
       started = true;
     } else if (c == '#' && !started) {
       i = std::min(text.find('\n', i), text.size());
-      end_word();
-    } else if (c == '\\' && i + 1 < text.size() &&
-               (text[i + 1] == '\n' || text[i + 1] == '\r')) {
-      end_word();
-    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ';') {
+    } else if (ends_line(text, i) || c == ' ' || c == '\t' || c == '\n' ||
+               c == '\r' || c == ';') {
       end_word();
     } else {
       word += c;
@@ -511,9 +514,7 @@ class Reader {
     const std::int64_t model = std::int64_t{s.tensor} * s.pipeline * s.context;
     const auto ranks =
         static_cast<int>(given_.gpus > 0 ? given_.gpus / model : 0);
-    if (c_.global_batch && c_.micro_batch && ranks > 0)
-      close_batch_triangle(ranks, given_.gpus, c_);
-    else if (c_.micro_batch && ranks > 0 && !c_.global_batch)
+    if (c_.micro_batch && ranks > 0)
       close_batch_triangle(ranks, given_.gpus, c_);
   }
 
@@ -654,7 +655,7 @@ class Reader {
     if (has("num-layers-per-virtual-pipeline-stage") && all > 0) {
       const int each = size_or("num-layers-per-virtual-pipeline-stage", 1);
       s.virtual_stages = std::max(1, all / s.pipeline / each);
-      if (all % (s.pipeline * each) != 0)
+      if (all % (std::int64_t{s.pipeline} * each) != 0)
         find(Severity::refused, "virtual-stages-divide",
              "num-layers-per-virtual-pipeline-stage",
              fmt::format("{} layers are not {} stages of chunks of {}", all,

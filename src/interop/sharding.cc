@@ -16,13 +16,16 @@ Mesh mesh_of(const Strategy& s) {
 }
 
 void set_mesh(const Mesh& mesh, bool reshards, Strategy& s) {
-  s.data = mesh.replicate * mesh.shard;
+  s.data = static_cast<int>(std::min<std::int64_t>(
+      std::int64_t{mesh.replicate} * mesh.shard, kMaxDevices));
   if (mesh.shard == 1 && s.context == 1) {
     s.zero = 0;
     return;
   }
   s.zero = reshards ? 3 : 2;
-  if (mesh.replicate > 1) s.shard_group = mesh.shard * s.context;
+  if (mesh.replicate > 1)
+    s.shard_group = static_cast<int>(std::min<std::int64_t>(
+        std::int64_t{mesh.shard} * s.context, kMaxDevices));
 }
 
 int ranks_left(int gpus, const Strategy& s) {

@@ -122,8 +122,8 @@ class Reader {
   }
 
   const toml::value& section(const std::string& name) const {
-    static const toml::value kNone = toml::table();
-    if (!root_.is_table() || !root_.contains(name)) return kNone;
+    static const toml::value none = toml::table();
+    if (!root_.is_table() || !root_.contains(name)) return none;
     const toml::value& found = root_.at(name);
     if (found.is_table()) return found;
     throw Error(fmt::format("{}: {} must be a table", path_, name));
@@ -234,14 +234,19 @@ class Reader {
     if (s.pipeline == 1) s.micro_batch = local;
     c_.micro_batch = s.micro_batch;
     const int global = whole("training", "global_batch_size", -1);
-    c_.global_batch = global > 0 ? global : local * s.data;
-    if (*c_.global_batch % (local * s.data) != 0)
+    constexpr std::int64_t kMostBatch = 1'000'000'000;
+    c_.global_batch = global > 0
+                          ? global
+                          : static_cast<int>(std::min(
+                                std::int64_t{local} * s.data, kMostBatch));
+    const std::int64_t unit = std::int64_t{local} * s.data;
+    if (*c_.global_batch % unit != 0)
       c_.findings.push_back(
           {Severity::refused, "global-batch-divides",
            "training.global_batch_size",
            fmt::format("{} is not a multiple of local_batch_size * dp = {}*{}",
                        *c_.global_batch, local, s.data),
-           fmt::format("{}", round_up(*c_.global_batch, local * s.data)),
+           fmt::format("{}", round_up(*c_.global_batch, unit)),
            "pytorch/torchtitan torchtitan/train.py"});
     const int sequence = whole("training", "seq_len", 2048);
     if (sequence > 0) c_.sequence = sequence;

@@ -56,7 +56,7 @@ class Warner {
 
   void peer_to_peer() {
     const auto& levels = q_.cluster.levels;
-    if (!levels.empty() && levels.front().kind == LinkKind::memory &&
+    if (!levels.empty() && levels.front().name == "host" &&
         q_.cluster.devices_per_node > 1)
       warn(Severity::advice, "peer-to-peer-off",
            "peer-to-peer is off: GPUs of a node talk through host memory",
