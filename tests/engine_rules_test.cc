@@ -40,6 +40,8 @@ constexpr RuleRow kRows[] = {
     {"shard-divides", keep, "zero=3,shard=8", keep, "zero=3,shard=6"},
     {"parameter-offload-needs-zero-3", keep, "zero=3,offload=cpu+parameters",
      keep, "zero=2,offload=cpu+parameters"},
+    {"sharded-tuning", keep, "zero=3,hpz=8,prefetch=1e7", keep,
+     "zero=2,prefetch=1e7"},
     {"nvme-present", keep, "zero=1,offload=nvme", no_drives,
      "zero=1,offload=nvme"},
     {"sequence-parallel-needs-tensor", keep, "tp=2,sp=1", keep, "sp=1"},
@@ -210,7 +212,8 @@ TEST_CASE("a Ulysses misfit lists the whole set") {
         "Ulysses scatters 40 heads over cp 16: cp must divide them, and "
         "divide or be divided by the 8 key/value heads");
   CHECK(misfit.nearest ==
-        "cp 1, 2, 4, 8 or 40; cp_type=ring has no limit of heads");
+        "cp 1, 2, 4, 8 or 40; cp_type=ring, where the engine has it, has no "
+        "limit of heads");
 }
 
 TEST_CASE("nearest sizes are the closest that the rule allows") {

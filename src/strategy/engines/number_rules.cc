@@ -45,12 +45,7 @@ Misfit explain_precision(const Setting& g, const Strategy&) {
       nearest);
 }
 
-// Gradients leave a matmul in the dtype of the weights; fp8 training keeps
-// bf16 weights and gradients.
-Precision weight_dtype(Precision precision) {
-  return precision == Precision::fp8 ? Precision::bf16 : precision;
-}
-
+// Gradients leave a matmul in the dtype of the weights.
 bool gradient_broken(const Setting& g, const Strategy&) {
   return g.workload.gradient != Precision::fp32 &&
          g.workload.gradient != weight_dtype(g.workload.precision);

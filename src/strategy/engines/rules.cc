@@ -44,6 +44,17 @@ std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
   return fmt::format("{} or {}", below, below + unit);
 }
 
+std::string nearest_divisors(std::string_view key, int value, int whole) {
+  std::vector<std::string> found;
+  int below = std::min(value, whole);
+  while (below > 1 && whole % below != 0) --below;
+  if (below > 1) found.push_back(std::to_string(below));
+  int above = value + 1;
+  while (above <= whole && whole % above != 0) ++above;
+  if (above <= whole) found.push_back(std::to_string(above));
+  return found.empty() ? "" : fmt::format("{} {}", key, listed(found));
+}
+
 std::string legal_sizes(int Strategy::*member, int most, Broken broken,
                         const Setting& setting, const Strategy& strategy) {
   Strategy other = strategy;
@@ -83,6 +94,30 @@ Misfit explain_flash(const Setting& g, const Strategy&) {
                   g.cluster.device.architecture, to_text(g.workload.precision)),
       g.workload.engine == "megatron" ? "attention eager"
                                       : "attention sdpa or eager");
+}
+
+bool ulysses_sequence_broken(const Setting& g, const Strategy& s) {
+  return s.context > 1 && s.context_kind == ContextKind::ulysses &&
+         g.workload.sequence % s.context != 0;
+}
+
+Misfit explain_ulysses_sequence(const Setting& g, const Strategy& s) {
+  return because(
+      fmt::format("sequence {} is not a multiple of cp {}", g.workload.sequence,
+                  s.context),
+      either("sequence " + nearest_multiples(g.workload.sequence, s.context),
+             nearest_sizes({"cp", &Strategy::context}, g.cluster.devices,
+                           ulysses_sequence_broken, g, s)));
+}
+
+bool moments_broken(const Setting& g, const Strategy&) {
+  return g.workload.moments != Precision::fp32 &&
+         g.workload.optimizer != OptimizerKind::adam8bit;
+}
+
+bool stores_otherwise(const Workload& workload) {
+  return workload.parameter &&
+         *workload.parameter != weight_dtype(workload.precision);
 }
 
 bool has_experts(const ModelSpec& model) {

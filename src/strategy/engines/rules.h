@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,21 @@ std::span<const Rule> pipeline_rules();  // stages, schedules, recomputation
 std::span<const Rule> state_rules();     // batch, ZeRO, offload
 std::span<const Rule> number_rules();    // precisions a device has
 
+/// Rules of several files as one list, in the order given.
+class RuleList {
+ public:
+  RuleList(std::initializer_list<std::span<const Rule>> parts) {
+    for (const std::span<const Rule> part : parts)
+      for (const Rule& rule : part) rules_.at(size_++) = rule;
+  }
+  std::span<const Rule> all() const { return {rules_.data(), size_}; }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::array<Rule, kMost> rules_{};
+  std::size_t size_ = 0;
+};
+
 using Broken = bool (*)(const Setting&, const Strategy&);
 
 /// A size of the strategy and the key it goes by: {"tp", &Strategy::tensor}.
@@ -35,6 +52,9 @@ std::string nearest_sizes(const Size& size, int most, Broken broken,
 
 /// "1008 or 1024": the multiples of `unit` around `value`, 0 left out.
 std::string nearest_multiples(std::int64_t value, std::int64_t unit);
+
+/// "hpz 4 or 8": the divisors of `whole` around `value`.
+std::string nearest_divisors(std::string_view key, int value, int whole);
 
 /// "1, 2 or 4": the values in [1, most] with which `broken` is false.
 std::string legal_sizes(int Strategy::*member, int most, Broken broken,
@@ -53,10 +73,29 @@ Misfit told(const Setting&, const Strategy&) {
 }
 
 /// Whether a FlashAttention-2 kernel is missing where one is asked for: it
-/// needs Ampere or later and 16-bit numbers. Source: Dao-AILab/flash-attention
-/// README.
+/// needs Ampere or later and 16-bit numbers.
 bool flash_broken(const Setting& setting, const Strategy& strategy);
 Misfit explain_flash(const Setting& setting, const Strategy& strategy);
+inline constexpr Rule kFlashSupported = {
+    "flash-supported",
+    "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16",
+    flash_broken, explain_flash};
+
+/// Ulysses where every rank must hold an equal part of the sequence.
+bool ulysses_sequence_broken(const Setting& setting, const Strategy& strategy);
+Misfit explain_ulysses_sequence(const Setting& setting,
+                                const Strategy& strategy);
+
+/// Optimizer states in another dtype than fp32; 8-bit Adam has its own.
+bool moments_broken(const Setting& setting, const Strategy& strategy);
+
+/// The dtype of weights and of their gradients: fp8 training keeps bf16.
+inline Precision weight_dtype(Precision precision) {
+  return precision == Precision::fp8 ? Precision::bf16 : precision;
+}
+
+/// Whether weights are asked for in another dtype than training's.
+bool stores_otherwise(const Workload& workload);
 
 bool has_experts(const ModelSpec& model);
 

@@ -95,7 +95,7 @@ Misfit explain_ulysses(const Setting& g, const Strategy& s) {
                   "and divide or be divided by the {} key/value heads",
                   heads, s.context, kv_heads),
       fmt::format(
-          "cp {}; cp_type=ring has no limit of heads",
+          "cp {}; cp_type=ring, where the engine has it, has no limit of heads",
           legal_sizes(&Strategy::context, heads, ulysses_broken, g, s)));
 }
 

@@ -74,6 +74,23 @@ Misfit explain_parameters_replicated(const Setting&, const Strategy& s) {
                  "zero 3, or offload of the optimizer alone");
 }
 
+// hpZ, quantized weights and what ZeRO 3 gathers in elements.
+bool sharded_tuning_broken(const Setting&, const Strategy& s) {
+  constexpr int kShardedParameters = 3;
+  if (s.zero == kShardedParameters) return false;
+  const Tuning& t = s.tuning;
+  return t.secondary > 0 || t.quantized_weights || t.prefetch || t.live ||
+         t.persistent;
+}
+
+Misfit explain_sharded_tuning(const Setting&, const Strategy& s) {
+  return because(
+      fmt::format("hpz, qw, prefetch, live and persist are of parameters that "
+                  "are gathered, and zero={} keeps them whole",
+                  s.zero),
+      "zero 3, or none of them");
+}
+
 bool nvme_missing(const Setting& g, const Strategy& s) {
   const bool wanted = s.offload.optimizer == OffloadTier::nvme ||
                       s.offload.parameters == OffloadTier::nvme;
@@ -101,6 +118,11 @@ constexpr Rule kRules[] = {
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: offload_param "
      "with stage 3 only",
      parameters_replicated, explain_parameters_replicated},
+    {"sharded-tuning",
+     "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: "
+     "stage3_prefetch_bucket_size, stage3_max_live_parameters, "
+     "zero_hpz_partition_size; Wang et al. 2023, arXiv 2306.10209",
+     sharded_tuning_broken, explain_sharded_tuning},
     {"nvme-present",
      "Rajbhandari et al. 2021, arXiv 2104.07857, section 5: a drive a node",
      nvme_missing, explain_nvme_missing},
