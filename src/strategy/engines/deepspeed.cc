@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "strategy/engine_memory.h"
+#include "strategy/engines/deepspeed_rules.h"
 #include "strategy/engines/engines.h"
 #include "strategy/engines/rules.h"
 
@@ -61,6 +62,16 @@ Misfit explain_ulysses_alone(const Setting&, const Strategy& s) {
                  "pp 1 and tp 1, or cp 1");
 }
 
+bool ulysses_eager_broken(const Setting& g, const Strategy& s) {
+  return s.context > 1 && g.workload.attention == AttentionKernel::eager;
+}
+Misfit explain_ulysses_eager(const Setting&, const Strategy& s) {
+  return because(fmt::format("eager attention makes a mask of its own, wrong "
+                             "for one of cp {} parts",
+                             s.context),
+                 "--attention flash or sdpa, or cp 1");
+}
+
 bool shard_broken(const Setting&, const Strategy& s) {
   return s.shard_group > 0 && s.zero != kShardedParameters;
 }
@@ -75,37 +86,34 @@ constexpr char kMicsOffload[] =
 constexpr char kMicsOffloadNearest[] = "offload none, or no shard";
 
 bool zero_plus_plus_broken(const Setting&, const Strategy& s) {
-  const Tuning& t = s.tuning;
-  const bool asked = t.secondary > 0 || t.quantized_weights ||
-                     t.compression == Compression::quantized;
-  return asked && s.zero != kShardedParameters;
+  return s.tuning.compression == Compression::quantized &&
+         s.zero != kShardedParameters;
 }
 constexpr char kZeroPlusPlus[] =
-    "ZeRO++ (hpz, qw, compress=quantized) is of ZeRO stage 3";
-constexpr char kZeroPlusPlusNearest[] = "zero 3, or none of them";
+    "compress=quantized is ZeRO++, which is of ZeRO stage 3";
+constexpr char kZeroPlusPlusNearest[] = "zero 3, or compress=none";
 
 bool secondary_broken(const Setting& g, const Strategy& s) {
   return s.tuning.secondary > 0 && g.cluster.devices % s.tuning.secondary != 0;
 }
 Misfit explain_secondary(const Setting& g, const Strategy& s) {
-  return because(fmt::format("hpz {} does not divide the {} GPUs",
-                             s.tuning.secondary, g.cluster.devices),
-                 fmt::format("hpz {}", g.cluster.devices_per_node));
+  return because(
+      fmt::format("hpz {} does not divide the {} GPUs", s.tuning.secondary,
+                  g.cluster.devices),
+      nearest_divisors("hpz", s.tuning.secondary, g.cluster.devices));
 }
 
-bool one_bit_broken(const Setting&, const Strategy& s) {
-  return s.tuning.compression == Compression::one_bit && s.zero > 0;
+// MiCS and hpZ cut the world into groups of neighbours.
+bool group_tensor_broken(const Setting&, const Strategy& s) {
+  return s.tensor > 1 && (s.shard_group > 0 || s.tuning.secondary > 0);
 }
-constexpr char kOneBit[] =
-    "1-bit Adam and LAMB keep whole states: they run without ZeRO";
-constexpr char kOneBitNearest[] = "zero 0, or compress=none";
-
-bool topk_broken(const Setting&, const Strategy& s) {
-  return s.tuning.compression == Compression::topk;
+Misfit explain_group_tensor(const Setting&, const Strategy& s) {
+  return because(
+      fmt::format("groups of MiCS and hpZ are neighbouring ranks, and those "
+                  "hold tp {}",
+                  s.tensor),
+      "tp 1, or no shard and no hpz");
 }
-constexpr char kTopk[] = "DeepSpeed has no top-k compression of gradients";
-constexpr char kTopkNearest[] =
-    "compress=onebit with zero 0, or compress=quantized with zero 3";
 
 bool offload_broken(const Setting&, const Strategy& s) {
   return s.offload.optimizer != OffloadTier::none && s.zero == 0;
@@ -125,12 +133,36 @@ Misfit explain_nvme(const Setting&, const Strategy& s) {
       "zero 3, or offload=cpu");
 }
 
-bool offloaded_pipeline_broken(const Setting&, const Strategy& s) {
-  return s.offload.optimizer != OffloadTier::none && s.pipeline > 1;
+bool offloaded_pipeline_broken(const Setting& g, const Strategy& s) {
+  return s.pipeline > 1 && s.offload.optimizer != OffloadTier::none &&
+         g.workload.precision == Precision::bf16;
 }
 constexpr char kOffloadedPipeline[] =
-    "DeepSpeed's pipeline steps its optimizer on the device";
-constexpr char kOffloadedPipelineNearest[] = "offload none, or pp 1";
+    "a bf16 pipeline of DeepSpeed fails in the first step of an offloaded "
+    "optimizer; in fp16 it runs";
+constexpr char kOffloadedPipelineNearest[] =
+    "offload=none, or pp 1, or --precision fp16";
+
+bool quantized_stay_broken(const Setting& g, const Strategy& s) {
+  return g.workload.quantize != Quantize::none &&
+         s.offload.parameters != OffloadTier::none;
+}
+constexpr char kQuantizedStay[] =
+    "ZeRO 3 neither partitions nor offloads quantized weights: they stay on "
+    "every GPU";
+constexpr char kQuantizedStayNearest[] =
+    "offload=none, or engine fsdp, or no --quantize";
+
+// Experts lie along data parallelism: of the ranks of a stage, one in tp.
+bool experts_data_broken(const Setting&, const Strategy& s) {
+  return s.expert > 1 && s.data * s.context % s.expert != 0;
+}
+Misfit explain_experts_data(const Setting& g, const Strategy& s) {
+  return because(fmt::format("ep {} does not divide the {} data-parallel ranks",
+                             s.expert, s.data * s.context),
+                 nearest_sizes({"ep", &Strategy::expert}, s.data * s.context,
+                               experts_data_broken, g, s));
+}
 
 bool experts_broken(const Setting&, const Strategy& s) {
   return s.expert > 1 && s.zero == kShardedParameters;
@@ -140,54 +172,19 @@ Misfit explain_experts(const Setting&, const Strategy& s) {
       fmt::format("ep {} with ZeRO 3: DeepSpeed's MoE layers support stages 0 "
                   "to 2",
                   s.expert),
-      fmt::format("zero 2 with ep {}, or zero 3 with ep 1", s.expert));
+      fmt::format("zero 2 with ep {}, or zero 3 with ep 1; AutoEP runs stage "
+                  "3 on its own models, without tp, cp, shard, hpz and "
+                  "compress",
+                  s.expert));
 }
-
-bool fp8_broken(const Setting& g, const Strategy&) {
-  return g.workload.precision == Precision::fp8;
-}
-constexpr char kFp8[] = "DeepSpeed's configuration has no fp8 training";
-constexpr char kFp8Nearest[] = "precision bf16, or engine megatron";
 
 bool modules_broken(const Setting&, const Strategy& s) {
   return s.recompute.mode == Recompute::Mode::selective;
 }
 constexpr char kModules[] =
-    "activation checkpointing in DeepSpeed is of whole layers";
-constexpr char kModulesNearest[] = "recompute=full, full:N or none";
-
-/// bf16 with fp32 accumulation needs stage 1 and its BF16_Optimizer, or a
-/// pipeline; stages 2 and 3 accumulate at stage 2 in the model's dtype.
-bool gradient_broken(const Setting& g, const Strategy& s) {
-  const bool is_wide = g.workload.gradient == Precision::fp32 &&
-                       g.workload.precision != Precision::fp32;
-  if (!is_wide) return false;
-  if (s.zero == 0) return s.pipeline == 1;
-  const bool is_fp16 = g.workload.precision == Precision::fp16;
-  const bool leaves = s.offload.optimizer != OffloadTier::none;
-  if (s.zero == 1) return is_fp16 || leaves;
-  return s.zero == 2;
-}
-Misfit explain_gradient(const Setting& g, const Strategy& s) {
-  return because(
-      fmt::format("grad_accum_dtype fp32 with {} at zero={} is refused, or "
-                  "accepted and not applied",
-                  to_text(g.workload.precision), s.zero),
-      fmt::format("--grad-dtype {}, or zero 3", to_text(g.workload.precision)));
-}
-
-bool lamb_broken(const Setting& g, const Strategy& s) {
-  return g.workload.optimizer == OptimizerKind::lamb && s.zero > 0;
-}
-constexpr char kLamb[] = "LAMB under ZeRO is untested by DeepSpeed and refused";
-constexpr char kLambNearest[] =
-    "zero 0, or optimizer adam; zero_allow_untested_optimizer overrules it";
-
-bool muon_broken(const Setting& g, const Strategy& s) {
-  return g.workload.optimizer == OptimizerKind::muon && s.zero == 0;
-}
-constexpr char kMuon[] = "DeepSpeed's Muon is written for ZeRO 1 to 3";
-constexpr char kMuonNearest[] = "zero 1, 2 or 3";
+    "deepspeed.checkpointing recomputes the whole layers it is called on: no "
+    "part of one can be named";
+constexpr char kModulesNearest[] = "recompute=full, or recompute=none";
 
 constexpr Rule kRules[] = {
     {"zero-pipeline",
@@ -211,6 +208,14 @@ constexpr Rule kRules[] = {
     {"ulysses-alone",
      "deepspeedai/DeepSpeed deepspeed/__init__.py: mesh of data and sequence",
      ulysses_alone_broken, explain_ulysses_alone},
+    {"ulysses-sequence",
+     "deepspeedai/DeepSpeed deepspeed/runtime/sequence_parallel/"
+     "ulysses_sp.py: batch's seqlen isn't divisible by sp-size",
+     ulysses_sequence_broken, explain_ulysses_sequence},
+    {"ulysses-attention",
+     "deepspeedai/DeepSpeed deepspeed/runtime/sequence_parallel/"
+     "ulysses_sp.py: supported_attn_implementation",
+     ulysses_eager_broken, explain_ulysses_eager},
     {"shard-is-mics",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: mics_shard_size",
      shard_broken, told<kShard, kShardNearest>},
@@ -218,19 +223,17 @@ constexpr Rule kRules[] = {
      mics_offload_broken, told<kMicsOffload, kMicsOffloadNearest>},
     {"zero-plus-plus-stage",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: "
-     "zero_hpz_partition_size, zero_quantized_weights, "
      "zero_quantized_gradients",
      zero_plus_plus_broken, told<kZeroPlusPlus, kZeroPlusPlusNearest>},
     {"hpz-divides",
      "deepspeedai/DeepSpeed deepspeed/utils/groups.py: "
      "_create_zero_param_parallel_group",
      secondary_broken, explain_secondary},
-    {"one-bit-without-zero",
-     "deepspeedai/DeepSpeed deepspeed/runtime/engine.py: "
-     "_configure_basic_optimizer",
-     one_bit_broken, told<kOneBit, kOneBitNearest>},
-    {"no-topk", "deepspeedai/DeepSpeed deepspeed/runtime/config.py",
-     topk_broken, told<kTopk, kTopkNearest>},
+    {"groups-without-tensor",
+     "deepspeedai/DeepSpeed deepspeed/utils/groups.py: "
+     "_create_zero_param_parallel_group, _init_tp_mesh_device; "
+     "deepspeed/runtime/zero/mics_utils.py",
+     group_tensor_broken, explain_group_tensor},
     {"offload-needs-zero",
      "deepspeedai/DeepSpeed deepspeed/runtime/zero/config.py: "
      "offload_optimizer",
@@ -240,33 +243,25 @@ constexpr Rule kRules[] = {
      "cpu_offload for any device but none",
      nvme_broken, explain_nvme},
     {"pipeline-on-device",
-     "deepspeedai/DeepSpeed deepspeed/runtime/pipe/engine.py",
+     "deepspeedai/DeepSpeed issue 3866; pull request 1042 for fp16",
      offloaded_pipeline_broken,
      told<kOffloadedPipeline, kOffloadedPipelineNearest>},
+    {"quantized-stay",
+     "InternLM/xtuner issue 88; deepspeedai/DeepSpeed "
+     "deepspeed/runtime/zero/partition_parameters.py",
+     quantized_stay_broken, told<kQuantizedStay, kQuantizedStayNearest>},
+    {"experts-divide-data",
+     "deepspeedai/DeepSpeed deepspeed/utils/groups.py: "
+     "_create_expert_data_and_model_parallel",
+     experts_data_broken, explain_experts_data},
     {"experts-below-stage-3",
      "deepspeedai/DeepSpeed deepspeed/runtime/engine.py: "
      "_validate_zero3_moe_compatibility",
      experts_broken, explain_experts},
-    {"no-fp8", "deepspeedai/DeepSpeed deepspeed/runtime/precision_config.py",
-     fp8_broken, told<kFp8, kFp8Nearest>},
     {"recompute-layers-only",
      "deepspeedai/DeepSpeed deepspeed/runtime/activation_checkpointing/"
      "checkpointing.py",
      modules_broken, told<kModules, kModulesNearest>},
-    {"gradient-accumulation-dtype",
-     "deepspeedai/DeepSpeed deepspeed/runtime/engine.py: "
-     "_do_optimizer_sanity_check; runtime/zero/stage_1_and_2.py",
-     gradient_broken, explain_gradient},
-    {"lamb-without-zero",
-     "deepspeedai/DeepSpeed deepspeed/runtime/zero/utils.py: "
-     "ZERO_SUPPORTED_OPTIMIZERS",
-     lamb_broken, told<kLamb, kLambNearest>},
-    {"muon-needs-zero",
-     "deepspeedai/DeepSpeed deepspeed/runtime/engine.py: Muon", muon_broken,
-     told<kMuon, kMuonNearest>},
-    {"flash-supported",
-     "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16",
-     flash_broken, explain_flash},
 };
 
 // PipelineModule and AutoTP leave the vocabulary as it is.
@@ -301,11 +296,13 @@ constexpr EngineMemory kMemory = {
     .slack_over = kEagerSlack,
     .source = "DeepSpeed: runtime/zero, runtime/bf16_optimizer.py"};
 
-constexpr Engine kEngine = {"deepspeed",    "0.19.6",        kRules,
-                            kVocabMultiple, kBucketElements, &kMemory};
-
 }  // namespace
 
-const Engine& deepspeed_engine() { return kEngine; }
+const Engine& deepspeed_engine() {
+  static const RuleList rules = {kRules, deepspeed_number_rules()};
+  static const Engine engine = {"deepspeed",    "0.19.6",        rules.all(),
+                                kVocabMultiple, kBucketElements, &kMemory};
+  return engine;
+}
 
 }  // namespace ztplan
