@@ -38,10 +38,11 @@ constexpr Word<Compression> kCompressions[] = {
     {"onebit", Compression::one_bit},
     {"quantized", Compression::quantized}};
 constexpr Word<OptimizerKind> kOptimizers[] = {
-    {"adam", OptimizerKind::adam},       {"adam8bit", OptimizerKind::adam8bit},
-    {"sgd", OptimizerKind::sgd},         {"momentum", OptimizerKind::momentum},
-    {"adagrad", OptimizerKind::adagrad}, {"lion", OptimizerKind::lion},
-    {"lamb", OptimizerKind::lamb},       {"muon", OptimizerKind::muon}};
+    {"adam", OptimizerKind::adam},         {"adamw", OptimizerKind::adam},
+    {"adam8bit", OptimizerKind::adam8bit}, {"sgd", OptimizerKind::sgd},
+    {"momentum", OptimizerKind::momentum}, {"adagrad", OptimizerKind::adagrad},
+    {"lion", OptimizerKind::lion},         {"lamb", OptimizerKind::lamb},
+    {"muon", OptimizerKind::muon}};
 constexpr Word<Quantize> kQuantizations[] = {
     {"none", Quantize::none},
     {"nf4", Quantize::nf4},
