@@ -25,6 +25,15 @@ void adam8bit(SettingCase& w) {
 void sdpa(SettingCase& w) { w.workload.attention = AttentionKernel::sdpa; }
 void window(SettingCase& w) { w.model.layers[0].layer.attention.window = 512; }
 
+void narrow(SettingCase& w) { w.workload.gradient = Precision::bf16; }
+void wide(SettingCase& w) { w.workload.gradient = Precision::fp32; }
+void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
+void weights_fp8(SettingCase& w) {
+  fp8(w);
+  w.workload.parameter = Precision::fp8;
+}
+void states_bf16(SettingCase& w) { w.workload.moments = Precision::bf16; }
+
 constexpr RuleRow kRows[] = {
     {"no-gpipe", keep, "pp=2", keep, "pp=2,schedule=gpipe"},
     {"fsdp-without-pipeline", keep, "pp=2,zero=1", keep, "pp=2,zero=2"},
@@ -48,7 +57,18 @@ constexpr RuleRow kRows[] = {
      "cp=16,cp_type=ulysses"},
     {"no-frozen-weights", keep, "tp=8", adapters, "tp=8"},
     {"optimizer-known", lion, "tp=8", adam8bit, "tp=8"},
-    {"no-compression", keep, "comm=bf16", keep, "compress=topk"},
+    {"sharded-optimizer", lion, "tp=8,zero=1", keep, "zero=2"},
+    {"offloaded-optimizer", keep, "zero=1,offload=cpu", lion,
+     "zero=1,offload=cpu"},
+    {"no-compression", keep, "zero=3", keep, "zero=3,prefetch=1e7"},
+    {"communication-dtype", narrow, "zero=1,comm=bf16", wide,
+     "zero=1,comm=bf16"},
+    {"no-recompute-under-delayed-fp8", fp8, "recompute=selective", keep,
+     "recompute=selective:norms"},
+    {"weights-as-computed", weights_fp8, "zero=1", keep, "zero=0"},
+    {"offload-without-fp8-weights", fp8, "zero=1,offload=cpu", weights_fp8,
+     "zero=1,offload=cpu"},
+    {"states-precision-aware", states_bf16, "zero=1", keep, "zero=0"},
     {"recompute-modules", keep, "recompute=selective", keep,
      "recompute=selective:op"},
     {"attention-known", keep, "tp=8", sdpa, "tp=8"},
@@ -97,4 +117,11 @@ TEST_CASE("shard groups offered keep equal optimizer instances") {
         "with equal experts");
   CHECK(misfit.nearest == "shard 4");
   CHECK(verdict(megatron(), world, "ep=4,zero=1,shard=4") == "legal");
+}
+
+TEST_CASE("Megatron-FSDP reduces in a dtype of its own") {
+  const SettingCase world = small_case();
+  CHECK(verdict(megatron(), world, "zero=2,comm=bf16") == "legal");
+  CHECK(verdict(megatron(), world, "zero=2,comm=fp16") ==
+        "communication-dtype");
 }

@@ -6,6 +6,7 @@
 
 #include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
+#include "strategy/engines/megatron_rules.h"
 #include "strategy/engines/rules.h"
 
 namespace ztplan {
@@ -67,15 +68,6 @@ Misfit explain_experts_tensor(const Setting& g, const Strategy& s) {
       fmt::format("{} has experts: with tp {} it needs sequence parallelism",
                   g.model.name, s.tensor),
       "sp=1, or tp 1");
-}
-
-bool experts_fp16_broken(const Setting& g, const Strategy& s) {
-  return s.expert > 1 && g.workload.precision == Precision::fp16;
-}
-
-Misfit explain_experts_fp16(const Setting&, const Strategy& s) {
-  return because(fmt::format("ep {} does not run in fp16", s.expert),
-                 "precision bf16, or ep 1");
 }
 
 int instances(const Strategy& s) { return s.data * s.context / zero_group(s); }
@@ -182,50 +174,6 @@ Misfit explain_activation(const Setting& g, const Strategy&) {
       "recompute=selective:attention+norms, or full");
 }
 
-bool frozen_broken(const Setting& g, const Strategy&) {
-  return g.workload.adapters.any() || g.workload.quantize != Quantize::none;
-}
-constexpr char kFrozen[] =
-    "Megatron-LM trains every weight: it has no adapters and no quantized "
-    "weights";
-constexpr char kFrozenNearest[] = "engine fsdp or deepspeed, or no --lora";
-
-bool optimizer_broken(const Setting& g, const Strategy&) {
-  switch (g.workload.optimizer) {
-    case OptimizerKind::adam:
-    case OptimizerKind::sgd:
-    case OptimizerKind::momentum:
-    case OptimizerKind::muon:
-    case OptimizerKind::lion:
-      return false;
-    default:
-      return true;
-  }
-}
-Misfit explain_optimizer(const Setting& g, const Strategy&) {
-  return because(fmt::format("Megatron-LM has no optimizer {}",
-                             to_text(g.workload.optimizer)),
-                 "optimizer adam, sgd, momentum, muon or lion");
-}
-
-bool compression_broken(const Setting&, const Strategy& s) {
-  return s.tuning.compression != Compression::none ||
-         s.tuning.quantized_weights || s.tuning.secondary > 0;
-}
-constexpr char kCompression[] =
-    "Megatron-LM reduces gradients as they are: it has no compression, qwZ or "
-    "hpZ";
-constexpr char kCompressionNearest[] =
-    "comm=bf16 (--grad-reduce-in-bf16), or another engine";
-
-bool sdpa_broken(const Setting& g, const Strategy&) {
-  return g.workload.attention == AttentionKernel::sdpa;
-}
-constexpr char kSdpa[] =
-    "Megatron-LM calls FlashAttention, cuDNN or plain operations, not "
-    "PyTorch's memory-efficient attention";
-constexpr char kSdpaNearest[] = "attention flash or eager";
-
 bool op_broken(const Setting&, const Strategy& s) { return s.recompute.op; }
 constexpr char kOp[] =
     "recompute=selective:op is torchtitan's; Megatron-LM recomputes modules";
@@ -259,8 +207,6 @@ constexpr Rule kRules[] = {
     {"experts-tensor-needs-sequence-parallel",
      "NVIDIA/Megatron-LM megatron/core/transformer/moe/moe_layer.py",
      experts_tensor_broken, explain_experts_tensor},
-    {"experts-not-fp16", "NVIDIA/Megatron-LM megatron/training/arguments.py",
-     experts_fp16_broken, explain_experts_fp16},
     {"instances-divide-experts",
      "NVIDIA/Megatron-LM megatron/core/parallel_state.py: expert data "
      "parallel size % num_distributed_optimizer_instances",
@@ -277,27 +223,10 @@ constexpr Rule kRules[] = {
      "NVIDIA/TransformerEngine transformer_engine/pytorch/attention/"
      "dot_product_attention/context_parallel.py: heads divisible by CP size",
      ulysses_broken, explain_ulysses},
-    {"no-frozen-weights",
-     "NVIDIA/Megatron-LM megatron/training/arguments.py: no such argument",
-     frozen_broken, told<kFrozen, kFrozenNearest>},
-    {"optimizer-known",
-     "NVIDIA/Megatron-LM megatron/training/arguments.py: --optimizer",
-     optimizer_broken, explain_optimizer},
-    {"no-compression",
-     "NVIDIA/Megatron-LM megatron/core/distributed/"
-     "distributed_data_parallel_config.py",
-     compression_broken, told<kCompression, kCompressionNearest>},
     {"recompute-modules",
      "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
      "recompute_modules",
      op_broken, told<kOp, kOpNearest>},
-    {"attention-known",
-     "NVIDIA/Megatron-LM megatron/core/transformer/enums.py: AttnBackend",
-     sdpa_broken, told<kSdpa, kSdpaNearest>},
-    {"flash-supported",
-     "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16; "
-     "NVIDIA/TransformerEngine docs, attention backends",
-     flash_broken, explain_flash},
 };
 
 // --make-vocab-size-divisible-by, megatron/training/arguments.py.
@@ -332,11 +261,13 @@ constexpr EngineMemory kMemory = {
         "Megatron-LM: core/distributed/param_and_grad_buffer.py, "
         "core/optimizer/cpu_offloading"};
 
-constexpr Engine kEngine = {"megatron",     "core 0.20",     kRules,
-                            kVocabMultiple, kBucketElements, &kMemory};
-
 }  // namespace
 
-const Engine& megatron_engine() { return kEngine; }
+const Engine& megatron_engine() {
+  static const RuleList rules = {kRules, megatron_number_rules()};
+  static const Engine engine = {"megatron",     "core 0.20",     rules.all(),
+                                kVocabMultiple, kBucketElements, &kMemory};
+  return engine;
+}
 
 }  // namespace ztplan
