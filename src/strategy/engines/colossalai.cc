@@ -21,15 +21,34 @@ Misfit explain_pipeline_zero(const Setting&, const Strategy& s) {
                              s.pipeline, s.zero));
 }
 
+bool is_gemini(const Strategy& s) { return s.zero == kGemini; }
+
 bool gemini_broken(const Setting& g, const Strategy& s) {
-  return s.zero == kGemini && (s.context > 1 || s.expert > 1 ||
-                               g.workload.precision == Precision::fp32 ||
-                               g.workload.precision == Precision::fp8);
+  return is_gemini(s) && (s.context > 1 || s.expert > 1 ||
+                          g.workload.precision == Precision::fp32);
 }
 constexpr char kGeminiAlone[] =
-    "zero=3 is GeminiPlugin: tensor parallelism beside it, fp16 or bf16, and "
-    "nothing else";
-constexpr char kGeminiNearest[] = "zero 1 or 2, or cp 1, ep 1 and bf16";
+    "zero=3 is GeminiPlugin: tensor parallelism beside it, 16-bit or fp8 "
+    "numbers, and nothing else";
+constexpr char kGeminiNearest[] = "zero 1, or cp 1 and ep 1 in bf16";
+
+bool gemini_trains_broken(const Setting& g, const Strategy& s) {
+  return is_gemini(s) && (g.workload.adapters.any() ||
+                          g.workload.optimizer != OptimizerKind::adam);
+}
+constexpr char kGeminiTrains[] =
+    "Gemini steps HybridAdam, FusedAdam or CPUAdam over every weight: it has "
+    "no other optimizer and no adapters";
+constexpr char kGeminiTrainsNearest[] = "zero 1 or 2, or optimizer adam";
+
+// Gemini drops offload_param_frac unless all of the optimizer is offloaded.
+bool gemini_offload_broken(const Setting&, const Strategy& s) {
+  return s.offload.parameters != OffloadTier::none &&
+         s.offload.optimizer == OffloadTier::none;
+}
+constexpr char kGeminiOffload[] =
+    "Gemini ignores offload_param_frac unless the optimizer is offloaded whole";
+constexpr char kGeminiOffloadNearest[] = "offload=cpu+parameters, or none";
 
 bool experts_broken(const Setting&, const Strategy& s) {
   return s.expert > 1 && s.zero != 1;
@@ -72,6 +91,66 @@ Misfit explain_accumulation(const Setting& g, const Strategy& s) {
       fmt::format("zero 1, or global batch {}", s.data * s.micro_batch));
 }
 
+bool sequence_modes_broken(const Setting&, const Strategy& s) {
+  return s.sequence_parallel && s.context > 1;
+}
+Misfit explain_sequence_modes(const Setting&, const Strategy& s) {
+  return because(
+      fmt::format("sequence_parallelism_mode is one of split_gather (sp=1), "
+                  "all_to_all and ring_attn (cp), and both are asked for: cp "
+                  "is {}",
+                  s.context),
+      "sp=0, or cp 1");
+}
+
+bool is_ulysses(const Strategy& s) {
+  return s.context > 1 && s.context_kind == ContextKind::ulysses;
+}
+
+// Every rank of tensor and of all-to-all keeps whole key/value heads.
+bool splits_heads(const Attention& attention, const Strategy& s) {
+  const int ranks = s.tensor * (is_ulysses(s) ? s.context : 1);
+  return key_value_heads(attention) % ranks != 0;
+}
+bool kv_heads_broken(const Setting& g, const Strategy& s) {
+  if (s.tensor == 1 && !is_ulysses(s)) return false;
+  return any_layer(g.model, [&](const Layer& layer) {
+    return splits_heads(layer.attention, s);
+  });
+}
+Misfit explain_kv_heads(const Setting& g, const Strategy& s) {
+  const Layer* layer = find_layer(g.model, [&](const Layer& each) {
+    return splits_heads(each.attention, s);
+  });
+  const int heads = key_value_heads(layer->attention);
+  if (is_ulysses(s))
+    return because(
+        fmt::format("{} key/value heads are not a multiple of tp*cp = {}*{}",
+                    heads, s.tensor, s.context),
+        fmt::format(
+            "cp {}; cp_type=ring has no limit of heads",
+            legal_sizes(&Strategy::context, heads, kv_heads_broken, g, s)));
+  return because(
+      fmt::format("{} key/value heads are not a multiple of tp {}", heads,
+                  s.tensor),
+      nearest_sizes({"tp", &Strategy::tensor}, heads, kv_heads_broken, g, s));
+}
+
+bool ring_kernel_broken(const Setting& g, const Strategy& s) {
+  return s.context > 1 && s.context_kind == ContextKind::ring &&
+         g.workload.attention != AttentionKernel::flash;
+}
+constexpr char kRingKernel[] = "ring_attn turns FlashAttention on";
+constexpr char kRingKernelNearest[] = "cp_type=ulysses, or --attention flash";
+
+bool stages_broken(const Setting&, const Strategy& s) {
+  return s.ends_as_layers || (s.virtual_stages > 1 && !s.stage_layers.empty());
+}
+constexpr char kStages[] =
+    "num_layers_per_stage has a number for each stage: not for chunks, and "
+    "embedding and loss are no layers";
+constexpr char kStagesNearest[] = "stages=even, or vpp 1 with stages= a list";
+
 bool gpipe_broken(const Setting&, const Strategy& s) {
   return s.schedule == Schedule::gpipe;
 }
@@ -79,26 +158,41 @@ constexpr char kGpipe[] = "pp_style is 1f1b, interleaved or zbv";
 constexpr char kGpipeNearest[] = "schedule=1f1b";
 
 bool shard_broken(const Setting&, const Strategy& s) {
-  return s.shard_group > 0 && s.pipeline > 1;
+  return s.shard_group > 0 && !is_gemini(s) &&
+         (s.pipeline > 1 || s.tensor > 1 || s.context > 1);
 }
 constexpr char kShard[] =
-    "extra_dp_size belongs to LowLevelZero and Gemini, which have no pipeline";
-constexpr char kShardNearest[] = "no shard, or pp 1";
+    "extra_dp_size belongs to LowLevelZeroPlugin, which has data parallelism "
+    "alone, and to Gemini";
+constexpr char kShardNearest[] = "shard=0, or zero 3, or pp 1, tp 1 and cp 1";
 
-bool tuning_broken(const Setting&, const Strategy& s) {
+bool compression_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   return t.compression != Compression::none || t.quantized_weights ||
          t.secondary > 0 || t.live || t.persistent || t.prefetch;
 }
-constexpr char kTuning[] =
+constexpr char kCompression[] =
     "Colossal-AI has no compression of gradients, no hpZ and no ZeRO-3 "
     "prefetch in elements";
-constexpr char kTuningNearest[] = "bucket, overlap and comm alone";
+constexpr char kCompressionNearest[] = "bucket, overlap and comm alone";
+
+bool buckets_broken(const Setting&, const Strategy& s) {
+  const bool is_low_level = s.zero == 1 || s.zero == 2;
+  return !is_low_level && (s.tuning.bucket || s.tuning.communication);
+}
+Misfit explain_buckets(const Setting&, const Strategy& s) {
+  return because(
+      fmt::format("zero_bucket_size_in_m and communication_dtype are of "
+                  "LowLevelZero, and zero is {}",
+                  s.zero),
+      "zero 1, or neither bucket nor comm");
+}
 
 bool parts_broken(const Setting&, const Strategy& s) {
   return s.recompute.mode == Recompute::Mode::selective;
 }
-constexpr char kParts[] = "gradient checkpointing there is of whole layers";
+constexpr char kParts[] =
+    "gradient checkpointing of Colossal-AI is of whole layers";
 constexpr char kPartsNearest[] = "recompute=full, full:N or none";
 
 bool optimizer_broken(const Setting& g, const Strategy&) {
@@ -111,6 +205,34 @@ constexpr char kOptimizer[] =
     "SGD and their distributed forms";
 constexpr char kOptimizerNearest[] = "optimizer adam, lamb or sgd";
 
+bool gradient_broken(const Setting& g, const Strategy&) {
+  const Precision precision = g.workload.precision;
+  return g.workload.gradient == Precision::fp32 &&
+         (precision == Precision::bf16 || precision == Precision::fp16);
+}
+Misfit explain_gradient(const Setting& g, const Strategy&) {
+  return because(fmt::format("gradients of {} training add up as they are "
+                             "computed, not in fp32",
+                             to_text(g.workload.precision)),
+                 fmt::format("--grad-dtype {}", to_text(g.workload.precision)));
+}
+
+bool stored_broken(const Setting& g, const Strategy&) {
+  return stores_otherwise(g.workload);
+}
+Misfit explain_stored(const Setting& g, const Strategy&) {
+  return because(
+      fmt::format("plugins cast the model to their precision, {}: weights are "
+                  "not {}",
+                  to_text(weight_dtype(g.workload.precision)),
+                  to_text(*g.workload.parameter)),
+      fmt::format("--param-dtype {}",
+                  to_text(weight_dtype(g.workload.precision))));
+}
+
+constexpr char kStates[] = "states belong to fp32 master weights, and are fp32";
+constexpr char kStatesNearest[] = "--optimizer-dtype fp32";
+
 constexpr Rule kRules[] = {
     {"zero-pipeline",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
@@ -119,6 +241,15 @@ constexpr Rule kRules[] = {
     {"gemini-alone",
      "hpcaitech/ColossalAI colossalai/booster/plugin/gemini_plugin.py",
      gemini_broken, told<kGeminiAlone, kGeminiNearest>},
+    {"gemini-adam",
+     "hpcaitech/ColossalAI colossalai/zero/gemini/gemini_optimizer.py: "
+     "_AVAIL_OPTIM_LIST; colossalai/booster/plugin/gemini_plugin.py: "
+     "support_lora",
+     gemini_trains_broken, told<kGeminiTrains, kGeminiTrainsNearest>},
+    {"gemini-offloads-optimizer-first",
+     "hpcaitech/ColossalAI colossalai/zero/gemini/placement_policy.py: "
+     "offload_param_frac is ignored",
+     gemini_offload_broken, told<kGeminiOffload, kGeminiOffloadNearest>},
     {"experts-zero-1",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "moe_hybrid_parallel_plugin.py",
@@ -134,27 +265,60 @@ constexpr Rule kRules[] = {
      "hpcaitech/ColossalAI colossalai/booster/plugin/low_level_zero_plugin.py: "
      "support_no_sync",
      accumulation_broken, explain_accumulation},
+    {"one-sequence-mode",
+     "hpcaitech/ColossalAI colossalai/booster/plugin/"
+     "hybrid_parallel_plugin.py: sequence_parallelism_mode",
+     sequence_modes_broken, explain_sequence_modes},
+    {"kv-heads-whole",
+     "hpcaitech/ColossalAI colossalai/shardformer/policies/llama.py: "
+     "num_kv_heads >= tp_size and num_kv_heads % tp_size == 0",
+     kv_heads_broken, explain_kv_heads},
+    {"ulysses-sequence",
+     "hpcaitech/ColossalAI colossalai/shardformer/layer/_operation.py: "
+     "split_forward_gather_backward",
+     ulysses_sequence_broken, explain_ulysses_sequence},
+    {"ring-is-flash",
+     "hpcaitech/ColossalAI colossalai/booster/plugin/"
+     "hybrid_parallel_plugin.py: enable_flash_attention with ring_attn",
+     ring_kernel_broken, told<kRingKernel, kRingKernelNearest>},
+    {"stages-by-list",
+     "hpcaitech/ColossalAI colossalai/pipeline/stage_manager.py: "
+     "num_layers_per_stage",
+     stages_broken, told<kStages, kStagesNearest>},
     {"no-gpipe",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "hybrid_parallel_plugin.py: pp_style",
      gpipe_broken, told<kGpipe, kGpipeNearest>},
-    {"shard-without-pipeline",
+    {"shard-alone",
      "hpcaitech/ColossalAI colossalai/booster/plugin/low_level_zero_plugin.py: "
      "extra_dp_size",
      shard_broken, told<kShard, kShardNearest>},
     {"no-compression",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "hybrid_parallel_plugin.py",
-     tuning_broken, told<kTuning, kTuningNearest>},
+     compression_broken, told<kCompression, kCompressionNearest>},
+    {"buckets-of-zero",
+     "hpcaitech/ColossalAI colossalai/booster/plugin/"
+     "hybrid_parallel_plugin.py: zero_config",
+     buckets_broken, explain_buckets},
+    {"gradient-as-computed",
+     "hpcaitech/ColossalAI colossalai/zero/low_level/low_level_optim.py",
+     gradient_broken, explain_gradient},
+    {"weights-as-computed",
+     "hpcaitech/ColossalAI colossalai/booster/plugin/"
+     "hybrid_parallel_plugin.py: HybridParallelModule",
+     stored_broken, explain_stored},
+    {"states-fp32",
+     "hpcaitech/ColossalAI colossalai/zero/low_level/low_level_optim.py: "
+     "master_weights",
+     moments_broken, told<kStates, kStatesNearest>},
     {"recompute-layers-only",
      "hpcaitech/ColossalAI colossalai/shardformer/shard/"
      "grad_ckpt_config.py",
      parts_broken, told<kParts, kPartsNearest>},
     {"optimizer-known", "hpcaitech/ColossalAI colossalai/nn/optimizer",
      optimizer_broken, told<kOptimizer, kOptimizerNearest>},
-    {"flash-supported",
-     "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16",
-     flash_broken, explain_flash},
+    kFlashSupported,
 };
 
 // make_vocab_size_divisible_by. Source:
