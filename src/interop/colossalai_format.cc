@@ -72,13 +72,18 @@ void say_states(const Emission& e, Json& arguments) {
   arguments["max_norm"] = 1.0;
 }
 
+// use_fp8 comes on top of a 16-bit precision.
+std::string_view precision_name(const Workload& workload) {
+  return workload.precision == Precision::fp8 ? "bf16"
+                                              : to_text(workload.precision);
+}
+
 Json hybrid(const Emission& e) {
   const Strategy& s = e.plan.strategy;
   const Workload& w = e.question.workload;
   Json arguments = {{"tp_size", s.tensor}, {"pp_size", s.pipeline}};
   if (s.expert > 1) arguments["ep_size"] = s.expert;
-  arguments["precision"] =
-      w.precision == Precision::fp8 ? "bf16" : to_text(w.precision);
+  arguments["precision"] = precision_name(w);
   if (w.precision == Precision::fp8) arguments["use_fp8"] = true;
   say_sequence(s, arguments);
   say_pipeline(e, arguments);
@@ -94,9 +99,11 @@ Json gemini(const Emission& e) {
   const Strategy& s = e.plan.strategy;
   Json arguments = {{"placement_policy", "static"},
                     {"shard_param_frac", 1.0},
-                    {"precision", to_text(e.question.workload.precision)},
+                    {"precision", precision_name(e.question.workload)},
                     {"tp_size", s.tensor},
                     {"max_norm", 1.0}};
+  if (e.question.workload.precision == Precision::fp8)
+    arguments["use_fp8"] = true;
   if (s.sequence_parallel) arguments["enable_sequence_parallelism"] = true;
   if (s.shard_group > 0)
     arguments["extra_dp_size"] = s.data * s.context / s.shard_group;
