@@ -1,4 +1,5 @@
-// Colossal-AI 0.5: HybridParallelPlugin, or GeminiPlugin for ZeRO 3.
+// Colossal-AI 0.5: HybridParallelPlugin, or GeminiPlugin for ZeRO 3. ZeRO 2
+// refuses no_sync and accumulates gradients that every micro-batch reduced.
 #include <fmt/format.h>
 
 #include "strategy/engine_memory.h"
@@ -80,17 +81,6 @@ constexpr char kOffload[] =
     "Colossal-AI offloads to host memory, by ZeRO (cpu_offload) or Gemini";
 constexpr char kOffloadNearest[] = "offload=cpu with zero 1, 2 or 3";
 
-bool accumulation_broken(const Setting& g, const Strategy& s) {
-  return s.zero == 2 && micro_batches(s, g.workload) > 1;
-}
-Misfit explain_accumulation(const Setting& g, const Strategy& s) {
-  return because(
-      fmt::format("zero_stage 2 refuses no_sync, so {} micro-batches are not "
-                  "accumulated",
-                  micro_batches(s, g.workload)),
-      fmt::format("zero 1, or global batch {}", s.data * s.micro_batch));
-}
-
 bool sequence_modes_broken(const Setting&, const Strategy& s) {
   return s.sequence_parallel && s.context > 1;
 }
@@ -164,7 +154,8 @@ bool shard_broken(const Setting&, const Strategy& s) {
 constexpr char kShard[] =
     "extra_dp_size belongs to LowLevelZeroPlugin, which has data parallelism "
     "alone, and to Gemini";
-constexpr char kShardNearest[] = "shard=0, or zero 3, or pp 1, tp 1 and cp 1";
+constexpr char kShardNearest[] =
+    "no shard, or zero 3, or pp 1 and tp 1 and cp 1";
 
 bool compression_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
@@ -261,10 +252,6 @@ constexpr Rule kRules[] = {
     {"offload-to-host",
      "hpcaitech/ColossalAI colossalai/zero/low_level/low_level_optim.py",
      offload_broken, told<kOffload, kOffloadNearest>},
-    {"no-sync-at-stage-2",
-     "hpcaitech/ColossalAI colossalai/booster/plugin/low_level_zero_plugin.py: "
-     "support_no_sync",
-     accumulation_broken, explain_accumulation},
     {"one-sequence-mode",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "hybrid_parallel_plugin.py: sequence_parallelism_mode",
