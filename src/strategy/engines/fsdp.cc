@@ -22,7 +22,7 @@ Misfit explain_ddp(const Setting&, const Strategy& s) {
       fmt::format("tp {} and cp {} with replicated data parallelism alone: "
                   "accelerate and torchtitan ask for a shard dimension",
                   s.tensor, s.context),
-      "zero 2 or 3, or dp 1");
+      "zero 2 or 3, or cp 1 with dp 1");
 }
 
 // Copies of the sharded model: HSDP's, or DDP's.

@@ -152,7 +152,9 @@ Misfit explain_states(const Setting& g, const Strategy&) {
       fmt::format("states in {} need the precision-aware optimizer: Adam, and "
                   "the distributed one",
                   to_text(g.workload.moments)),
-      "zero 1, or --optimizer-dtype fp32");
+      g.workload.optimizer == OptimizerKind::adam
+          ? "zero 1, or --optimizer-dtype fp32"
+          : "--optimizer-dtype fp32, or optimizer adam and zero 1");
 }
 
 constexpr Rule kRules[] = {
