@@ -385,7 +385,7 @@ TEST_CASE("P18: the end stages are the heavy ones") {
           "memory --model gpt:h=4096,l=24,v=50304 --gpus 24 --engine "
           "deepspeed --grad-dtype bf16 --global-batch 96 --strategy pp=24")
           .at("memory");
-  const json stages = memory.at("stages");
+  const json& stages = memory.at("stages");
   REQUIRE(stages.size() == 24);
   const double middle = stages[12].at("parameters_bytes").get<double>();
   CHECK(stages[23].at("parameters_bytes").get<double>() / middle ==

@@ -242,6 +242,7 @@ std::vector<Remedy> remedies(const Question& question, const Engine& engine,
                              const Strategy& strategy, std::size_t most) {
   const std::vector<Change> changes = legal_changes(question, engine, strategy);
   std::vector<Remedy> found;
+  found.reserve(changes.size());
   for (const Change& change : changes)
     found.push_back(remedy_of(change, engine));
   const bool alone = std::ranges::any_of(found, &Remedy::fits);
