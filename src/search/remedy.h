@@ -19,9 +19,10 @@ struct Remedy {
 
 /// Changes that are legal for `engine` and make `strategy` fit, fastest first;
 /// where none does alone, pairs of them; where no pair does, those that save
-/// most, so that `fits` tells. At most `most`. Considers smaller micro-batches, recomputation, higher ZeRO stages,
-/// offload, smaller buckets, flash attention, fused or chunked loss, 8-bit
-/// optimizer states, adapters, more tensor parallelism and more GPUs.
+/// most, so that `fits` tells. At most `most`. Considers smaller micro-batches,
+/// recomputation, higher ZeRO stages, offload, smaller buckets, flash
+/// attention, fused or chunked loss, 8-bit optimizer states, adapters, more
+/// tensor parallelism and more GPUs.
 std::vector<Remedy> remedies(const Question& question, const Engine& engine,
                              const Strategy& strategy, std::size_t most);
 
