@@ -312,7 +312,7 @@ constexpr Rule kRules[] = {
 // colossalai/booster/plugin/hybrid_parallel_plugin.py.
 constexpr int kVocabMultiple = 64;
 // zero_bucket_size_in_m 12, of 1024 * 1024 elements; same source.
-constexpr std::int64_t kBucketElements = 12 * 1024 * 1024;
+constexpr std::int64_t kBucketElements = std::int64_t{12} * 1024 * 1024;
 
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::eager,
