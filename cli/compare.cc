@@ -47,31 +47,44 @@ constexpr Changeable kChangeable[] = {{"model", &Flags::model},
                                       {"lora", &Flags::lora},
                                       {"quantize", &Flags::quantize}};
 
+std::vector<std::string> items_of(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(",;"), text.size());
+    items.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return items;
+}
+
+std::string key_of(const std::string& item) {
+  return item.substr(0, item.find('='));
+}
+
+/// The items of a strategy without those that `item` replaces, and `item`.
+std::string replaced(const std::string& strategy, const std::string& item) {
+  std::string text;
+  for (const std::string& each : items_of(strategy))
+    if (key_of(each) != key_of(item)) text += each + ",";
+  return text + item;
+}
+
 /// "precision=fp8;param-dtype=fp8", or with commas; what is no flag goes to the
 /// strategy.
 Flags changed(Flags flags, std::string_view changes) {
-  std::string strategy;
-  std::size_t start = 0;
-  while (start <= changes.size()) {
-    const std::size_t end =
-        std::min(changes.find_first_of(",;", start), changes.size());
-    const std::string item(changes.substr(start, end - start));
-    start = end + 1;
+  for (const std::string& item : items_of(changes)) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos)
       throw Error(fmt::format("--vs: {} is not key=value", quote(item)),
                   "as --vs precision=fp8,intra=pcie4,tp=8");
     const Changeable* found = nullptr;
     for (const Changeable& each : kChangeable)
-      if (each.key == item.substr(0, equals)) found = &each;
+      if (each.key == key_of(item)) found = &each;
     if (found != nullptr)
       flags.*(found->field) = item.substr(equals + 1);
     else
-      strategy += (strategy.empty() ? "" : ",") + item;
+      flags.strategy = replaced(flags.strategy, item);
   }
-  if (!strategy.empty())
-    flags.strategy = to_text(
-        overlay_strategy(parse_strategy(flags.strategy, 0), strategy, 0));
   return flags;
 }
 

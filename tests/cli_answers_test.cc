@@ -1,0 +1,143 @@
+// What compare, gpus, diagnose, emit and plan --why-not answer.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run_command.h"
+#include "support/temporary_directory.h"
+
+using namespace ztplan;
+using nlohmann::json;
+
+namespace {
+
+CommandResult run(const std::string& line) {
+  std::vector<std::string> words = shell_words(line);
+  words.insert(words.begin(), ZTPLAN_BINARY);
+  return run_command(words, ".");
+}
+
+json answer(const std::string& line) {
+  const CommandResult result = run(line + " --json");
+  CAPTURE(line);
+  CAPTURE(result.errors);
+  REQUIRE(result.exit_code == 0);
+  return json::parse(result.output);
+}
+
+json difference(const json& data, const char* term) {
+  for (const json& each : data.at("differences"))
+    if (each.at("term") == term) return each;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("compare sets two strategies beside each other") {
+  const json data =
+      answer("compare zero=0 zero=1 --model gpt2 --gpus 8 --global-batch 64");
+  CHECK(data.at("schema") == "ztplan.compare/1");
+  const json states = difference(data, "optimizer");
+  // A shard of the states on each of eight GPUs, up to its padding.
+  CHECK(states.at("a").get<double>() / states.at("b").get<double>() ==
+        doctest::Approx(8).epsilon(0.001));
+  CHECK(difference(data, "parameters").at("a") ==
+        difference(data, "parameters").at("b"));
+  const json& plans = data.at("plans");
+  CHECK(difference(data, "step").at("b") ==
+        plans[1].at("time").at("step_seconds"));
+}
+
+TEST_CASE("compare --vs changes the machine or the numbers of one side") {
+  const json link = answer(
+      "compare zero=3 --vs intra=pcie4 --model llama3-8b --gpus 8 --seq 2048 "
+      "--global-batch 64");
+  CHECK(difference(link, "step").at("b") > difference(link, "step").at("a"));
+  CHECK(difference(link, "peak").at("a").get<double>() ==
+        doctest::Approx(difference(link, "peak").at("b").get<double>())
+            .epsilon(0.02));
+  const json cut = answer(
+      "compare tp=2,sp=1 --vs tp=4 --model llama3-8b --gpus 8 --seq 2048 "
+      "--global-batch 64");
+  CHECK(cut.at("plans")[1].at("strategy").at("tp") == 4);
+}
+
+TEST_CASE("gpus counts upwards and bills the tokens") {
+  const json card = answer(
+                        "gpus --model llama3-8b --gpu h100 --engine deepspeed "
+                        "--seq 2048 --strategy zero=3,recompute=full --tokens "
+                        "1B --price 2")
+                        .at("cards")[0];
+  const json& fewest = card.at("fewest");
+  CHECK(card.at("below").at("gpus") < fewest.at("gpus"));
+  const double speed =
+      fewest.at("plan").at("throughput").at("tokens_per_second").get<double>();
+  const double days = fewest.at("days").get<double>();
+  CHECK(days == doctest::Approx(1e9 / speed / 86400));
+  CHECK(fewest.at("cost_usd").get<double>() ==
+        doctest::Approx(days * 24 * 2 * fewest.at("gpus").get<double>()));
+  CHECK(run("gpus --model gpt:params=9000B --gpu t4 --engine deepspeed "
+            "--strategy zero=0 --gpus 64")
+            .exit_code == 3);
+}
+
+TEST_CASE("plan --why-not tells slower from illegal and too big") {
+  const json reasons =
+      answer(
+          "plan --model llama3-8b --gpus 8 --seq 2048 --global-batch 64 "
+          "--zero 1,3 --why-not 'tp=8,sp=1;tp=3;zero=0,micro=32'")
+          .at("why_not");
+  REQUIRE(reasons.size() == 3);
+  CHECK(reasons[0].at("verdict") == "slower");
+  CHECK(reasons[1].at("verdict") == "illegal");
+  CHECK(reasons[2].at("verdict") != "best");
+  for (const json& each : reasons) CHECK(!each.at("reason").empty());
+}
+
+// THUDM/slime#2253.
+TEST_CASE("diagnose names the logits of a packed sequence") {
+  TemporaryDirectory here;
+  const std::string log = here.write(
+      "oom.log",
+      "    loss = F.cross_entropy(logits.float(), labels)\n"
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.73 "
+      "GiB. GPU 0 has a total capacity of 79.10 GiB of which 3.20 GiB is free. "
+      "Of the allocated memory 60.10 GiB is allocated by PyTorch, and 12.00 "
+      "GiB is reserved by PyTorch but unallocated.\n");
+  const json data = answer(
+      "diagnose " + log +
+      " --model gpt:layers=4,hidden=2048,heads=16,vocab=248320,seq=11600 "
+      "--engine native --gpus 1 --strategy micro=1");
+  CHECK(data.at("matches")[0].at("name") == "logits in fp32");
+  CHECK(data.at("matches")[0].at("bytes") == 11'522'048'000);
+  CHECK(data.at("capacity_bytes").get<double>() ==
+        doctest::Approx(79.10 * 1024 * 1024 * 1024));
+  const std::string text = data.at("advice").dump();
+  CHECK(text.find("chunked or fused cross-entropy") != std::string::npos);
+  CHECK(text.find("expandable_segments") != std::string::npos);
+  CHECK(data.at("remedies").size() == 3);
+}
+
+TEST_CASE("emit writes all files or none, and never over others") {
+  TemporaryDirectory here;
+  const std::string folder = here.file("run");
+  const std::string line =
+      "emit --model gpt2 --gpus 8 --engine megatron --strategy zero=1 "
+      "--global-batch 64 --target megatron --launcher mpirun -o " +
+      folder;
+  REQUIRE(run(line).exit_code == 0);
+  for (const char* name : {"args.sh", "launch.sh", "hostfile", "README.md"})
+    CHECK(std::filesystem::exists(folder + "/" + name));
+  std::filesystem::remove(folder + "/args.sh");
+  CHECK(run(line).exit_code == 2);
+  CHECK_FALSE(std::filesystem::exists(folder + "/args.sh"));
+  CHECK(run(line + " --force").exit_code == 0);
+  CHECK(run("emit --model gpt2 --gpus 8 --engine deepspeed --strategy "
+            "pp=2,zero=3 --target deepspeed -o " +
+            here.file("none"))
+            .exit_code == 4);
+  CHECK_FALSE(std::filesystem::exists(here.file("none")));
+}
