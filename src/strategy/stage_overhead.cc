@@ -100,26 +100,6 @@ void hold_unplaced_gradients(const Place& p, Ledger& book) {
   hold(book, holding);
 }
 
-}  // namespace
-
-Bytes context_bytes() { return kContext; }
-
-Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& s) {
-  const bool wide =
-      !cluster.levels.empty() && is_wide(cluster.levels.front().kind);
-  const Bytes ring = kChannel * (wide ? kWideChannels : kNarrowChannels);
-  const Bytes tree = ring * kTreePeers;
-  Bytes sum;
-  if (s.tensor > 1) sum += s.sequence_parallel ? ring : tree;
-  if (s.data * s.context > 1) sum += s.zero == 0 ? tree : ring;
-  if (s.zero > 0 && zero_group(s) < s.data * s.context) sum += tree;
-  if (s.context > 1) sum += kPointToPoint;
-  if (s.pipeline > 1) sum += kPointToPoint;
-  if (s.expert > 1) sum += kPointToPoint;
-  if (s.expert > 1 && expert_data(s) > 1) sum += ring;
-  return sum;
-}
-
 /// What compression left out of one step is added to the next. Source: Lin et
 /// al., arXiv 1712.01887; DeepSpeed, runtime/fp16/onebit/adam.py (worker_error,
 /// server_error).
@@ -135,6 +115,44 @@ void hold_error_feedback(const Place& p, Ledger& book) {
                                      divide_up(p.share.trained(), ranks)),
                        kWholeStep, "error feedback of workers and server",
                        "DeepSpeed, runtime/fp16/onebit/adam.py"));
+}
+
+struct Communicator {
+  const char* what;
+  Bytes bytes;
+};
+using Communicators = boost::container::static_vector<Communicator, 7>;
+
+/// One for each group a rank belongs to. All-reduces over trees have more
+/// peers than rings have.
+Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
+  const bool wide =
+      !cluster.levels.empty() && is_wide(cluster.levels.front().kind);
+  const Bytes ring = kChannel * (wide ? kWideChannels : kNarrowChannels);
+  const Bytes tree = ring * kTreePeers;
+  const int ranks = s.data * s.context;
+  Communicators all;
+  const auto add = [&](bool there, const char* what, Bytes bytes) {
+    if (there) all.push_back({what, bytes});
+  };
+  add(s.tensor > 1, "tensor communicator", s.sequence_parallel ? ring : tree);
+  add(ranks > 1, "data communicator", s.zero == 0 ? tree : ring);
+  add(s.zero > 0 && zero_group(s) < ranks, "replica communicator", tree);
+  add(s.context > 1, "context communicator", kPointToPoint);
+  add(s.pipeline > 1, "pipeline communicator", kPointToPoint);
+  add(s.expert > 1, "expert communicator", kPointToPoint);
+  add(s.expert > 1 && expert_data(s) > 1, "expert data communicator", ring);
+  return all;
+}
+
+}  // namespace
+
+Bytes context_bytes() { return kContext; }
+
+Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& s) {
+  Bytes sum;
+  for (const Communicator& each : communicators(cluster, s)) sum += each.bytes;
+  return sum;
 }
 
 void hold_buffers(const Place& p, Ledger& book) {
@@ -160,8 +178,8 @@ void hold_overhead(const Place& p, Ledger& book) {
           kTorch, Meter::reserved);
   hold_unplaced_gradients(p, book);
   outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
-  outside(communicator_bytes(p.setting.cluster, p.strategy), "communicators",
-          kNccl, Meter::driver);
+  for (const Communicator& each : communicators(p.setting.cluster, p.strategy))
+    outside(each.bytes, each.what, kNccl, Meter::driver);
 }
 
 }  // namespace ztplan
