@@ -13,6 +13,10 @@ void moe(SettingCase& w) {
   w.model = small_moe();
 }
 void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
+void fp8_odd(SettingCase& w) {
+  w.workload.precision = Precision::fp8;
+  w.workload.sequence = 2044;
+}
 void fp32(SettingCase& w) {
   w.workload.precision = w.workload.gradient = Precision::fp32;
   w.workload.attention = AttentionKernel::eager;
@@ -63,6 +67,7 @@ constexpr RuleRow kRows[] = {
     {"recompute-layers-only", narrow, "recompute=full", keep,
      "recompute=selective"},
     {"optimizer-known", narrow, "zero=1", lion, "zero=1"},
+    {"fp8-shapes", fp8, "zero=1,micro=1", fp8_odd, "zero=1,micro=1"},
     {"flash-supported", narrow, "zero=1", volta, "zero=1"},
 };
 

@@ -28,6 +28,10 @@ void window(SettingCase& w) { w.model.layers[0].layer.attention.window = 512; }
 void narrow(SettingCase& w) { w.workload.gradient = Precision::bf16; }
 void wide(SettingCase& w) { w.workload.gradient = Precision::fp32; }
 void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
+void fp8_odd(SettingCase& w) {
+  w.workload.precision = Precision::fp8;
+  w.workload.sequence = 2044;
+}
 void weights_fp8(SettingCase& w) {
   fp8(w);
   w.workload.parameter = Precision::fp8;
@@ -72,6 +76,7 @@ constexpr RuleRow kRows[] = {
     {"recompute-modules", keep, "recompute=selective", keep,
      "recompute=selective:op"},
     {"attention-known", keep, "tp=8", sdpa, "tp=8"},
+    {"fp8-shapes", fp8, "tp=8,micro=1", fp8_odd, "tp=8,micro=1"},
     {"flash-supported", keep, "tp=8", volta, "tp=8"},
 };
 
@@ -124,4 +129,19 @@ TEST_CASE("Megatron-FSDP reduces in a dtype of its own") {
   CHECK(verdict(megatron(), world, "zero=2,comm=bf16") == "legal");
   CHECK(verdict(megatron(), world, "zero=2,comm=fp16") ==
         "communication-dtype");
+}
+
+TEST_CASE("widths and tokens that fp8 kernels refuse are named") {
+  SettingCase world = small_case();
+  fp8(world);
+  world.model.layers[0].layer.ffn.width = 8200;
+  const Misfit width = misfit_of(megatron(), world, "tp=2");
+  CHECK(width.detail ==
+        "fp8 kernels multiply widths in multiples of 16: 4100 on tp 2 is none");
+  CHECK(width.nearest == "--precision bf16");
+  world = small_case();
+  fp8_odd(world);
+  CHECK(misfit_of(megatron(), world, "tp=2").nearest ==
+        "sequence 2040 or 2048");
+  CHECK(verdict(megatron(), world, "tp=2,micro=2") == "legal");
 }

@@ -305,6 +305,7 @@ constexpr Rule kRules[] = {
      parts_broken, told<kParts, kPartsNearest>},
     {"optimizer-known", "hpcaitech/ColossalAI colossalai/nn/optimizer",
      optimizer_broken, told<kOptimizer, kOptimizerNearest>},
+    kFp8Shapes,
     kFlashSupported,
 };
 

@@ -245,6 +245,7 @@ constexpr Rule kRules[] = {
     {"no-integer-shards",
      "bitsandbytes-foundation/bitsandbytes docs/source/fsdp_qlora.md",
      integers_broken, told<kIntegers, kIntegersNearest>},
+    kFp8Shapes,
     kFlashSupported,
 };
 

@@ -199,6 +199,7 @@ constexpr Rule kRules[] = {
     {"attention-known",
      "NVIDIA/Megatron-LM megatron/core/transformer/enums.py: AttnBackend",
      sdpa_broken, told<kSdpa, kSdpaNearest>},
+    kFp8Shapes,
     kFlashSupported,
 };
 

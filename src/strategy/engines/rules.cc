@@ -110,6 +110,59 @@ Misfit explain_ulysses_sequence(const Setting& g, const Strategy& s) {
                            ulysses_sequence_broken, g, s)));
 }
 
+namespace {
+
+constexpr int kFp8Rows = 8, kFp8Columns = 16;
+
+std::int64_t tokens_of_rank(const Setting& g, const Strategy& s) {
+  return std::int64_t{g.workload.sequence} / s.context * s.micro_batch;
+}
+
+// A width of a layer's matrices that a rank cannot multiply, or 0. Groups of
+// tokens that routers send to experts are padded.
+int odd_width(const Layer& layer, int tensor) {
+  const FeedForward& ffn = layer.ffn;
+  const int cut[] = {layer.attention.heads * layer.attention.head_size,
+                     ffn.is_moe() ? ffn.shared_width : ffn.width};
+  for (const int width : cut)
+    if (width % (tensor * kFp8Columns) != 0) return width / tensor;
+  const int whole = ffn.is_moe() ? ffn.expert_width : 0;
+  return whole % kFp8Columns != 0 ? whole : 0;
+}
+
+int odd_width(const ModelSpec& model, int tensor) {
+  if (model.hidden % kFp8Columns != 0) return model.hidden;
+  const Layer* layer = find_layer(
+      model, [&](const Layer& each) { return odd_width(each, tensor) != 0; });
+  return layer == nullptr ? 0 : odd_width(*layer, tensor);
+}
+
+}  // namespace
+
+bool fp8_shapes_broken(const Setting& g, const Strategy& s) {
+  return g.workload.precision == Precision::fp8 &&
+         (tokens_of_rank(g, s) % kFp8Rows != 0 ||
+          odd_width(g.model, s.tensor) != 0);
+}
+
+Misfit explain_fp8_shapes(const Setting& g, const Strategy& s) {
+  const int width = odd_width(g.model, s.tensor);
+  if (width != 0)
+    return because(
+        fmt::format("fp8 kernels multiply widths in multiples of {}: {} on tp "
+                    "{} is none",
+                    kFp8Columns, width, s.tensor),
+        either(nearest_sizes({"tp", &Strategy::tensor}, g.cluster.devices,
+                             fp8_shapes_broken, g, s),
+               "--precision bf16"));
+  return because(
+      fmt::format("fp8 kernels multiply tokens in multiples of {}: a rank has "
+                  "{}",
+                  kFp8Rows, tokens_of_rank(g, s)),
+      "sequence " + nearest_multiples(g.workload.sequence,
+                                      std::int64_t{kFp8Rows} * s.context));
+}
+
 bool moments_broken(const Setting& g, const Strategy&) {
   return g.workload.moments != Precision::fp32 &&
          g.workload.optimizer != OptimizerKind::adam8bit;

@@ -81,6 +81,16 @@ inline constexpr Rule kFlashSupported = {
     "Dao-AILab/flash-attention README: Ampere, Ada or Hopper, fp16 and bf16",
     flash_broken, explain_flash};
 
+/// Matrices that fp8 kernels do not multiply: rows in eights, columns in
+/// sixteens.
+bool fp8_shapes_broken(const Setting& setting, const Strategy& strategy);
+Misfit explain_fp8_shapes(const Setting& setting, const Strategy& strategy);
+inline constexpr Rule kFp8Shapes = {
+    "fp8-shapes",
+    "NVIDIA/TransformerEngine transformer_engine/pytorch/utils.py: "
+    "assert_dim_for_fp8_exec",
+    fp8_shapes_broken, explain_fp8_shapes};
+
 /// Ulysses where every rank must hold an equal part of the sequence.
 bool ulysses_sequence_broken(const Setting& setting, const Strategy& strategy);
 Misfit explain_ulysses_sequence(const Setting& setting,
