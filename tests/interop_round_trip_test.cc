@@ -111,6 +111,38 @@ TEST_CASE("DeepSpeed's file says ZeRO, offload and batch") {
   });
 }
 
+TEST_CASE("DeepSpeed's file says how gradients travel") {
+  struct Row {
+    const char* strategy;
+    OptimizerKind optimizer;
+    const char* key;
+    bool scatters;
+  };
+  constexpr char kSequence[] = "seq_parallel_communication_data_type";
+  constexpr char kData[] = "communication_data_type";
+  for (const Row& row :
+       {Row{"zero=3,comm=fp32", OptimizerKind::adam, kData, true},
+        Row{"zero=3,comm=fp32", OptimizerKind::muon, kData, false},
+        Row{"zero=2,comm=fp32", OptimizerKind::muon, kData, true},
+        Row{"zero=3,comm=bf16,cp=2,cp_type=ulysses", OptimizerKind::adam,
+            kSequence, true}}) {
+    CAPTURE(std::string(row.strategy));
+    Question question = question_for("llama3-8b", "deepspeed", Precision::bf16);
+    question.workload.optimizer = row.optimizer;
+    const Strategy sent = parse_strategy(row.strategy, 16);
+    const Plan plan = evaluate(question, *question.engines.front(), sent);
+    const FileFormat& format = find_format("deepspeed");
+    const Emitted emitted = format.emit({question, plan, Launcher::torchrun});
+    const EmittedFile& file = emitted.files.front();
+    const auto config = nlohmann::json::parse(file.text);
+    CHECK(config.contains(row.key));
+    CHECK(config["zero_optimization"]["reduce_scatter"] == row.scatters);
+    const Configuration read =
+        format.read(file.name, file.text, Given{16, &question.model, 1});
+    CHECK(read.strategy.tuning.communication == sent.tuning.communication);
+  }
+}
+
 // deepspeedai/DeepSpeed v0.19.6, every key and rule as a JSON schema.
 TEST_CASE("DeepSpeed's file passes the schema of its configuration") {
   const auto document = nlohmann::json::parse(

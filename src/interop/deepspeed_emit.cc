@@ -85,6 +85,14 @@ void add_stage_3(const Emission& e, Json& zero) {
     zero["zero_quantized_gradients"] = true;
 }
 
+// Muon takes whole gradients where stage 3 or the host would get shards.
+// Source: deepspeed/runtime/zero/stage3.py, stage_1_and_2.py.
+bool needs_whole_gradients(const Emission& e) {
+  const Strategy& s = e.plan.strategy;
+  return e.question.workload.optimizer == OptimizerKind::muon &&
+         (s.zero == kParameters || s.offload.optimizer != OffloadTier::none);
+}
+
 Json zero_block(const Emission& e) {
   const Strategy& s = e.plan.strategy;
   Json zero = {{"stage", s.zero}};
@@ -92,7 +100,7 @@ Json zero_block(const Emission& e) {
   zero["contiguous_gradients"] = true;
   zero["overlap_comm"] =
       overlaps_reduction(*e.plan.engine, s) && s.pipeline == 1;
-  zero["reduce_scatter"] = true;
+  zero["reduce_scatter"] = !needs_whole_gradients(e);
   zero["reduce_bucket_size"] = bucket_elements(e);
   if (s.zero < kParameters) zero["allgather_bucket_size"] = bucket_elements(e);
   if (s.offload.optimizer != OffloadTier::none)
@@ -149,8 +157,11 @@ void add_precision(const Emission& e, Json& config) {
                       {"hysteresis", 2},           {"min_loss_scale", 1}};
   if (w.gradient != w.precision && w.precision != Precision::fp32)
     config["data_types"] = {{"grad_accum_dtype", to_text(w.gradient)}};
-  if (const auto dtype = e.plan.strategy.tuning.communication)
-    config["communication_data_type"] = to_text(*dtype);
+  // Sequence parallelism reads a key of its own, fp32 unless told otherwise.
+  const Strategy& s = e.plan.strategy;
+  if (const auto dtype = s.tuning.communication)
+    config[s.context > 1 ? "seq_parallel_communication_data_type"
+                         : "communication_data_type"] = to_text(*dtype);
 }
 
 void add_layout(const Strategy& s, Json& config) {

@@ -228,6 +228,7 @@ class Reader {
     read_zero();
     read_precision();
     read_layout();
+    read_communication();
     read_optimizer();
     read_batch();
     tell_unsaid();
@@ -492,9 +493,15 @@ class Reader {
       if (types.has("grad_accum_dtype"))
         c_.gradient = dtype(types.at("grad_accum_dtype"));
     }
-    if (root_.has("communication_data_type"))
-      c_.strategy.tuning.communication =
-          dtype(root_.at("communication_data_type"));
+  }
+
+  /// Sequence parallelism reads a key of its own. Source:
+  /// deepspeed/runtime/engine.py, communication_data_type.
+  void read_communication() {
+    const std::string_view key = c_.strategy.context > 1
+                                     ? "seq_parallel_communication_data_type"
+                                     : "communication_data_type";
+    if (root_.has(key)) c_.strategy.tuning.communication = dtype(root_.at(key));
   }
 
   static Precision dtype(const JsonView& value) {
