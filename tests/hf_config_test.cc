@@ -122,6 +122,7 @@ TEST_CASE("an absent key takes its family's default") {
       {"gptj", 28, 4096, 16, 16, 256, 16384, 50400, false},
       {"mpt", 24, 2048, 16, 16, 128, 8192, 50368, true},
       {"olmo", 32, 4096, 32, 32, 128, 11008, 50304, false},
+      {"starcoder2", 30, 3072, 24, 2, 128, 12288, 49152, true},
       {"nemotron", 32, 6144, 48, 48, 128, 24576, 256000, false},
   };
   for (const Row& row : rows) {
@@ -371,6 +372,12 @@ TEST_CASE("families with toy defaults want the sizes that matter") {
        "num_experts_per_tok is missing");
 }
 
+TEST_CASE("DeepSeek-V2 without vocab_size has the vocabulary of its class") {
+  CHECK(read(R"({"model_type": "deepseek_v2", "num_hidden_layers": 2,
+                 "num_experts_per_tok": 6})")
+            .vocab == 102400);
+}
+
 TEST_CASE("what differs within Falcon") {
   const auto falcon = [](const std::string& keys) {
     return read(R"({"model_type": "falcon", "num_hidden_layers": 1,
@@ -390,6 +397,16 @@ TEST_CASE("what differs within Falcon") {
   CHECK(norms(R"(, "new_decoder_architecture": true,
                  "num_ln_in_parallel_attn": 1)") == 1);
   CHECK(falcon(R"(, "alibi": true)").positions == Positions::alibi);
+}
+
+TEST_CASE("Starcoder2 has biases everywhere unless told otherwise") {
+  // bigcode/starcoder2-3b; counts of transformers 5.24 on the meta device.
+  const std::string three_b = R"("model_type": "starcoder2",
+      "hidden_size": 3072, "intermediate_size": 12288,
+      "num_hidden_layers": 30, "num_attention_heads": 24,
+      "num_key_value_heads": 2, "vocab_size": 49152, "use_bias": )";
+  CHECK(parameters(read("{" + three_b + "true}")) == 3'030'371'328);
+  CHECK(parameters(read("{" + three_b + "false}")) == 3'029'710'848);
 }
 
 TEST_CASE("T5 may be gated, untied, and of unequal stacks") {

@@ -81,6 +81,8 @@ constexpr HfStyle kAlibi = {.norm = Norm::layer,
                             .positions = Positions::alibi,
                             .gated = false,
                             .activation = "gelu"};
+constexpr HfStyle kStarcoder = {
+    .norm = Norm::layer, .gated = false, .activation = "gelu_pytorch_tanh"};
 constexpr HfStyle kT5 = {
     .positions = Positions::relative, .gated = false, .activation = "relu"};
 
@@ -94,7 +96,7 @@ constexpr HfFamily kFamilies[] = {
     // {layers, hidden, heads, kv_heads, head_size, ffn, vocab, positions, tied}
     {"bloom", {2, 64, 8, 0, 0, 0, 250880, 2048, true},
      lay_out_bloom, kBloomNames, kAlibi, false, kToy},
-    {"deepseek_v2", {32, 4096, 32, 0, 0, 11008, 32000, 2048, false},
+    {"deepseek_v2", {32, 4096, 32, 0, 0, 11008, 102400, 2048, false},
      lay_out_deepseek_v2, kPlainHeads, kLlama, kDivides, kToy},
     {"deepseek_v3", {61, 7168, 128, 0, 0, 18432, 129280, 4096, false},
      lay_out_deepseek_v3, kPlainHeads, kLlama},
@@ -156,6 +158,8 @@ constexpr HfFamily kFamilies[] = {
      lay_out_qwen3_moe, kUsual, kLlama},
     {"smollm3", {36, 2048, 16, 4, 0, 11008, 128256, 32768, true},
      lay_out_smollm3, kUsual, kLlama},
+    {"starcoder2", {30, 3072, 24, 2, 0, 12288, 49152, 4096, true},
+     lay_out_starcoder2, kUsual, kStarcoder},
     {"t5", {6, 512, 8, 0, 64, 2048, 32128, 512, true},
      lay_out_t5, kT5Names, kT5},
 };

@@ -366,6 +366,11 @@ void lay_out_smollm3(HfReading& r) {
   read_window(r, 0);
 }
 
+void lay_out_starcoder2(HfReading& r) {
+  bias_everything(r, r.keys.flag("use_bias", true));
+  slide_all(r, 0);
+}
+
 /// The decoder attends to itself and to the encoder.
 void lay_out_t5(HfReading& r) {
   constexpr int kBuckets = 32;

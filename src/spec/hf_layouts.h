@@ -37,6 +37,7 @@ void lay_out_qwen2_moe(HfReading& r);
 void lay_out_qwen3(HfReading& r);
 void lay_out_qwen3_moe(HfReading& r);
 void lay_out_smollm3(HfReading& r);
+void lay_out_starcoder2(HfReading& r);
 void lay_out_t5(HfReading& r);
 
 }  // namespace ztplan
