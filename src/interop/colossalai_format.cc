@@ -131,6 +131,13 @@ std::vector<std::string> unsaid(const Emission& e) {
   if (!s.stage_layers.empty() || s.ends_as_layers)
     keys.emplace_back(
         "stages: num_layers_per_stage of a schedule of one's own");
+  if (s.shard_group > 0 && s.zero != 3)
+    keys.push_back(fmt::format("shard={}: LowLevelZeroPlugin(extra_dp_size={})",
+                               s.shard_group,
+                               s.data * s.context / s.shard_group));
+  if (s.tuning.communication)
+    keys.push_back(fmt::format("comm={}: communication_dtype, a torch.dtype",
+                               to_text(*s.tuning.communication)));
   return keys;
 }
 
