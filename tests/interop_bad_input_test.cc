@@ -24,7 +24,7 @@ std::string repeated(const std::string& piece, int times) {
   return text;
 }
 
-const std::string kBinary("\x00\xff\xfe\x01{[\n:", 9);
+const std::string kBinary("\x00\xff\xfe\x01{[\n:", 8);
 
 std::vector<Bad> bad_files() {
   return {
