@@ -141,3 +141,13 @@ TEST_CASE("emit writes all files or none, and never over others") {
             .exit_code == 4);
   CHECK_FALSE(std::filesystem::exists(here.file("none")));
 }
+
+TEST_CASE(
+    "a stage that trains nothing, and a host without drives, are priced") {
+  CHECK(run("memory --model gpt2 --gpus 8 --lora r=1,targets=gate --strategy "
+            "zero=1 --global-batch 8")
+            .exit_code == 0);
+  CHECK(run("memory --model llama3-8b --gpus 16 --nvme off --engine deepspeed "
+            "--seq 2048 --global-batch 16 --strategy zero=3,offload=cpu")
+            .exit_code == 0);
+}

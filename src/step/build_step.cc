@@ -168,10 +168,11 @@ const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
 int StepBuilder::pieces(int stage, const Pass& pass) const {
   if (!last_backward(pass) || stage > 0 || s_.zero == 3) return 1;
   const LayerShare share = stage_layers(stage);
-  return static_cast<int>(std::min<std::int64_t>(
+  const std::int64_t buckets =
       divide_up(share.trained_dense + share.trained_experts,
-                gradient_bucket(parts_.engine, s_)),
-      layer_count(parts_.setting.model)));
+                gradient_bucket(parts_.engine, s_));
+  const std::int64_t layers = layer_count(parts_.setting.model);
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(buckets, layers)));
 }
 
 LayerShare StepBuilder::stage_layers(int stage) const {
@@ -321,10 +322,12 @@ void StepBuilder::finish_on_host(int stage, TaskId norm) {
   const bool nvme = s_.offload.optimizer == OffloadTier::nvme;
   const int out =
       add_recipe(copy(Channel::device_to_host, gradient_bytes(w, slice)));
-  const int read =
-      add_recipe(copy(Channel::nvme_read, optimizer_bytes(parts_, slice)));
-  const int write =
-      add_recipe(copy(Channel::nvme_write, optimizer_bytes(parts_, slice)));
+  const auto swap = [&](Channel channel) {
+    return nvme ? add_recipe(copy(channel, optimizer_bytes(parts_, slice)))
+                : -1;
+  };
+  const int read = swap(Channel::nvme_read);
+  const int write = swap(Channel::nvme_write);
   const int adam = add_recipe(step_on_host(slice));
   const int back =
       add_recipe(copy(Channel::host_to_device, parameter_bytes(w, slice)));
