@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/quantity_text.h"
 #include "base/quote.h"
+#include "search/evaluate.h"
+#include "strategy/field_text.h"
 
 namespace ztplan {
 namespace {
@@ -15,24 +17,11 @@ namespace {
 constexpr int kMostSize = 1'000'000;  // of one dimension of a strategy
 constexpr int kHighestZero = 3;
 constexpr int kMostPlans = 10'000;
-// Shared with --strict: what is called tight.
-constexpr double kStrictMargin = 0.05;
 
 [[noreturn]] void refuse(std::string_view flag, const std::string& typed,
                          const std::string& expected) {
   throw Error(
       fmt::format("{} must be {}, not {}", flag, expected, quote(typed)));
-}
-
-std::vector<std::string> split(const std::string& typed) {
-  std::vector<std::string> items;
-  std::size_t start = 0;
-  while (start <= typed.size()) {
-    const std::size_t end = std::min(typed.find(',', start), typed.size());
-    items.push_back(typed.substr(start, end - start));
-    start = end + 1;
-  }
-  return items;
 }
 
 bool read_whole(std::string_view text, int& value) {
@@ -42,15 +31,15 @@ bool read_whole(std::string_view text, int& value) {
 }
 
 // "1..8", or one number.
-void read_range(const std::string& item, int& low, int& high, bool& valid) {
+void read_range(std::string_view item, int& low, int& high, bool& valid) {
   const std::size_t dots = item.find("..");
-  if (dots == std::string::npos) {
+  if (dots == std::string_view::npos) {
     valid = read_whole(item, low);
     high = low;
     return;
   }
-  valid = read_whole(std::string_view(item).substr(0, dots), low) &&
-          read_whole(std::string_view(item).substr(dots + 2), high);
+  valid = read_whole(item.substr(0, dots), low) &&
+          read_whole(item.substr(dots + 2), high);
 }
 
 int whole_or_zero(std::string_view flag, const std::string& typed, int most) {
@@ -66,7 +55,8 @@ template <class Parse>
 auto parse_each(const std::string& typed, const Parse& parse) {
   std::vector<decltype(parse(std::string_view()))> values;
   if (typed.empty()) return values;
-  for (const std::string& item : split(typed)) values.push_back(parse(item));
+  for (const std::string_view item : split(typed, ','))
+    values.push_back(parse(item));
   return values;
 }
 
@@ -155,7 +145,7 @@ void read_search(const Flags& flags, Request& request) {
   if (!flags.top.empty()) {
     request.top = parse_whole("--top", flags.top, kMostPlans);
   }
-  request.margin = flags.strict ? kStrictMargin : 0;
+  request.margin = flags.strict ? kTightShare : 0;
   if (!flags.margin.empty()) {
     request.margin = parse_share("--margin", flags.margin);
   }
@@ -203,7 +193,7 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
   // A range longer than this is a slip, and would only be slow.
   constexpr int kLongestRange = 4096;
   std::vector<int> values;
-  for (const std::string& item : split(typed)) {
+  for (const std::string_view item : split(typed, ',')) {
     int low = 0;
     int high = 0;
     bool valid = false;

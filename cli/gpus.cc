@@ -4,6 +4,7 @@
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "report/gpus_answer.h"
+#include "strategy/field_text.h"
 
 namespace ztplan {
 namespace {
@@ -11,17 +12,6 @@ namespace {
 constexpr const FlagGroup* kGroups[] = {
     &kBudgetFlags,   &kModelFlags, &kMachineFlags, &kTrainingFlags,
     &kStrategyFlags, &kLimitFlags, &kOutputFlags};
-
-std::vector<std::string> cards_of(const std::string& typed) {
-  std::vector<std::string> cards;
-  std::size_t start = 0;
-  while (start <= typed.size()) {
-    const std::size_t end = std::min(typed.find(',', start), typed.size());
-    cards.push_back(typed.substr(start, end - start));
-    start = end + 1;
-  }
-  return cards;
-}
 
 Exit exit_of(const GpusAnswer& answer) {
   for (const GpuAnswer& card : answer.cards)
@@ -33,7 +23,7 @@ Exit run_gpus(const Flags& flags, const Console& console) {
   GpusAnswer answer;
   if (!flags.tokens.empty()) answer.tokens = parse_count(flags.tokens);
   if (!flags.price.empty()) answer.price = parse_price(flags.price);
-  for (const std::string& card : cards_of(flags.gpu)) {
+  for (const std::string_view card : split(flags.gpu, ',')) {
     Request request = request_of(flags);
     request.machine.gpu = card;
     answer.cards.push_back(fewest_gpus(request, flags.strategy));

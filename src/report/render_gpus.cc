@@ -39,11 +39,6 @@ Bill bill_of(const GpusAnswer& answer, const GpuCount& count) {
   return bill;
 }
 
-const char* verdict_of(const GpuCount& count) {
-  if (!count.fits) return "does not fit";
-  return count.tight ? "tight" : "fits";
-}
-
 Bytes states_of(const Plan& plan) {
   return plan.memory[Term::parameters] + plan.memory[Term::gradients] +
          plan.memory[Term::optimizer];
@@ -79,7 +74,7 @@ void write_count(JsonWriter& json, const char* key, const GpusAnswer& answer,
   json.key(key).begin_object().field("gpus", count->gpus);
   json.field("nodes",
              divide_up(count->gpus, question.cluster.devices_per_node));
-  json.field("verdict", verdict_of(*count));
+  json.field("verdict", to_text(count->fit));
   json.field("state_bytes", states_of(plan));
   json.field("host_bytes_per_node",
              node_bytes(plan.memory.host, question.cluster));
@@ -121,7 +116,7 @@ std::vector<std::string> row_of(const GpusAnswer& answer,
   return {gpu,
           what,
           fmt::format("{}", count.gpus),
-          verdict_of(count),
+          std::string(to_text(count.fit)),
           gib_text(plan.memory.peak()),
           gib_text(states_of(plan)),
           gib_text(host),
@@ -170,8 +165,9 @@ std::vector<Labelled> lines_of(const GpusAnswer& answer) {
       continue;
     }
     const GpuCount& fewest = *card.fewest;
+    const bool has_room = fewest.fit == Fit::fits;
     std::string told =
-        fmt::format("{} {}", fewest.gpus, fewest.tight ? "tight" : "fit");
+        fmt::format("{} {}", fewest.gpus, has_room ? "fit" : "tight");
     if (card.comfortable)
       told +=
           fmt::format("; {} in whole nodes with room", card.comfortable->gpus);

@@ -27,17 +27,6 @@ bool is_plain(std::string_view reason) {
 
 }  // namespace
 
-Fit fit_of(const Question& question, const Plan& plan) {
-  if (shortage(question, plan.memory)) return Fit::does_not_fit;
-  const Bytes free = plan.capacity - plan.memory.peak();
-  return free / plan.capacity < kTightShare ? Fit::tight : Fit::fits;
-}
-
-std::string_view to_text(Fit fit) {
-  if (fit == Fit::fits) return "fits";
-  return fit == Fit::tight ? "tight" : "does not fit";
-}
-
 std::string painted(const Style& style, Fit fit) {
   const Paint color = fit == Fit::fits    ? Paint::good
                       : fit == Fit::tight ? Paint::warning

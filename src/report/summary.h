@@ -13,14 +13,6 @@
 
 namespace ztplan {
 
-/// Less of the memory free than this is called tight: what fragmentation and
-/// a longer batch easily take (see docs/accuracy.md).
-constexpr double kTightShare = 0.05;
-
-enum class Fit { fits, tight, does_not_fit };
-Fit fit_of(const Question& question, const Plan& plan);
-/// "fits", "tight", "does not fit": fixed words.
-std::string_view to_text(Fit fit);
 std::string painted(const Style& style, Fit fit);
 
 /// "gpt3-175b (175B) on 1024 x h100-sxm-80gb (dgx-h100), 2048 tokens x 1536,

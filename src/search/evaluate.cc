@@ -31,6 +31,17 @@ std::optional<Shortage> shortage(const Question& question,
   return shortage(question, fullness(memory));
 }
 
+Fit fit_of(const Question& question, const Plan& plan) {
+  if (shortage(question, plan.memory)) return Fit::does_not_fit;
+  const Bytes free = plan.capacity - plan.memory.peak();
+  return free / plan.capacity < kTightShare ? Fit::tight : Fit::fits;
+}
+
+std::string_view to_text(Fit fit) {
+  if (fit == Fit::fits) return "fits";
+  return fit == Fit::tight ? "tight" : "does not fit";
+}
+
 const Engine* engine_for(const Question& question, const Strategy& strategy) {
   const Setting setting{question.model, question.cluster, question.workload};
   for (const Engine* engine : question.engines)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "search/question.h"
 
@@ -20,6 +21,15 @@ std::optional<Shortage> shortage(const Question& question,
                                  const Fullness& full);
 std::optional<Shortage> shortage(const Question& question,
                                  const MemoryBreakdown& memory);
+
+/// Less of the memory free than this is called tight: what fragmentation and
+/// a longer batch easily take (see docs/accuracy.md).
+constexpr double kTightShare = 0.05;
+
+enum class Fit { fits, tight, does_not_fit };
+Fit fit_of(const Question& question, const Plan& plan);
+/// "fits", "tight", "does not fit": fixed words.
+std::string_view to_text(Fit fit);
 
 /// The first engine of the question that `strategy` obeys; null when none.
 const Engine* engine_for(const Question& question, const Strategy& strategy);

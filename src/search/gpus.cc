@@ -5,19 +5,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "search/evaluate.h"
 #include "search/rank.h"
 
 namespace ztplan {
 namespace {
 
-// Less of the memory free than this is tight: as the reports call it.
-constexpr double kTight = 0.05;
 constexpr int kMostTried = 16384;
-
-bool is_tight(const Question& question, const Plan& plan) {
-  return plan.memory.peak() > usable_memory(question.cluster, kTight);
-}
 
 /// A strategy with fixed keys on `gpus` devices, when it is legal there.
 std::optional<Plan> fixed_plan(const Question& question,
@@ -40,7 +33,6 @@ std::optional<Plan> searched_plan(Question question) {
 Request for_count(const Request& request, const std::string& keys, int gpus) {
   Request own = request;
   own.gpus = gpus;
-  own.machine.nodes = 0;
   if (keys.empty() || own.global_batch > 0 || own.batch_tokens > 0) return own;
   const Strategy s = parse_strategy(keys, gpus);
   own.global_batch = s.data * s.micro_batch;
@@ -54,25 +46,38 @@ GpuCount try_count(const Request& request, const std::string& keys, int gpus) {
   const Question& question = count.asked.question;
   count.plan =
       keys.empty() ? searched_plan(question) : fixed_plan(question, keys, gpus);
-  if (!count.plan) return count;
-  count.fits = !shortage(question, count.plan->memory);
-  count.tight = is_tight(question, *count.plan);
+  if (count.plan) count.fit = fit_of(question, *count.plan);
   return count;
 }
 
+bool is_held(const GpuCount& count) { return count.fit != Fit::does_not_fit; }
+bool has_room(const GpuCount& count) { return count.fit == Fit::fits; }
+
 /// The first count that `is_enough`, walking up; `below` gets the last before.
-template <class Enough>
 std::optional<GpuCount> first_count(const Request& request,
                                     const std::string& keys,
                                     const std::vector<int>& counts,
-                                    std::optional<GpuCount>& below,
-                                    Enough is_enough) {
+                                    bool (*is_enough)(const GpuCount&),
+                                    std::optional<GpuCount>& below) {
   for (const int gpus : counts) {
     GpuCount count = try_count(request, keys, gpus);
     if (is_enough(count)) return count;
     if (count.plan) below = std::move(count);
   }
   return std::nullopt;
+}
+
+/// In whole nodes: the fewest themselves, or a count above.
+std::optional<GpuCount> comfortable(const Request& request,
+                                    const std::string& keys,
+                                    const std::vector<int>& counts,
+                                    int per_node, const GpuCount& fewest) {
+  if (fewest.gpus % per_node == 0 && has_room(fewest)) return fewest;
+  std::vector<int> more;
+  for (const int gpus : counts)
+    if (gpus > fewest.gpus && gpus % per_node == 0) more.push_back(gpus);
+  std::optional<GpuCount> below;
+  return first_count(request, keys, more, has_room, below);
 }
 
 std::string with_offload(const std::string& keys) {
@@ -93,34 +98,28 @@ std::vector<int> counts_to_try(int per_node, int most) {
   return counts;
 }
 
-GpuAnswer fewest_gpus(const Request& request, const std::string& keys) {
+GpuAnswer fewest_gpus(const Request& asked, const std::string& keys) {
   GpuAnswer answer;
-  Request one = request;
-  one.gpus = 0;
-  one.machine.nodes = 0;
-  const Asked node = ask(one);
+  Request request = asked;
+  request.gpus = 0;
+  request.machine.nodes = 0;
+  const Asked node = ask(request);
+  request.given_model = node.question.model;  // read once
   answer.gpu = node.question.cluster.device.id;
   const int per_node = node.question.cluster.devices_per_node;
-  const int most = request.gpus > 0 ? request.gpus : kMostTried;
+  const int most = asked.gpus > 0 ? asked.gpus : kMostTried;
   const std::vector<int> counts = counts_to_try(per_node, most);
-  answer.fewest = first_count(request, keys, counts, answer.below,
-                              [](const GpuCount& c) { return c.fits; });
+  answer.fewest = first_count(request, keys, counts, is_held, answer.below);
   if (!answer.fewest) {
     answer.problem = fmt::format("nothing up to {} GPUs holds it", most);
     return answer;
   }
-  std::vector<int> nodes;
-  for (const int gpus : counts)
-    if (gpus >= answer.fewest->gpus && gpus % per_node == 0)
-      nodes.push_back(gpus);
-  std::optional<GpuCount> skipped;
   answer.comfortable =
-      first_count(request, keys, nodes, skipped,
-                  [](const GpuCount& c) { return c.fits && !c.tight; });
+      comfortable(request, keys, counts, per_node, *answer.fewest);
   const std::string away = keys.empty() ? "" : with_offload(keys);
+  std::optional<GpuCount> below;
   if (!away.empty())
-    answer.offloaded = first_count(request, away, counts, skipped,
-                                   [](const GpuCount& c) { return c.fits; });
+    answer.offloaded = first_count(request, away, counts, is_held, below);
   return answer;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/question.h"
+#include "search/evaluate.h"
 #include "search/request.h"
 
 namespace ztplan {
@@ -14,7 +14,7 @@ namespace ztplan {
 struct GpuCount {
   int gpus = 0;
   std::optional<Plan> plan;  // of the least memory when nothing fits
-  bool fits = false, tight = false;
+  Fit fit = Fit::does_not_fit;
   Asked asked;
 };
 
