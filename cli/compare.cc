@@ -3,12 +3,9 @@
 
 #include "base/error.h"
 #include "base/quote.h"
-#include "cli/ask.h"
-#include "cli/command.h"
+#include "cli/one_plan.h"
 #include "interop/plan_file.h"
 #include "report/compare_answer.h"
-#include "report/illegal.h"
-#include "search/evaluate.h"
 
 namespace ztplan {
 namespace {
@@ -88,31 +85,18 @@ Flags changed(Flags flags, std::string_view changes) {
   return flags;
 }
 
-Compared judged(Asked asked, const Strategy& strategy, std::string name) {
-  asked.question.margin = 0;
-  const Question& question = asked.question;
-  const Engine* engine = engine_for(question, strategy);
-  if (engine == nullptr) {
-    const Setting setting{question.model, question.cluster, question.workload};
-    throw Illegal(*why_illegal(*question.engines.front(), setting, strategy));
-  }
-  Plan plan = evaluate(question, *engine, strategy);
-  return {std::move(name), std::move(asked), std::move(plan)};
-}
-
-Compared from_flags(Flags flags, std::string name) {
-  const Strategy strategy = strategy_of(flags);
-  return judged(ask(request_of(flags)), strategy, std::move(name));
+Compared named(Judged judged, std::string name) {
+  return {std::move(name), std::move(judged.asked), std::move(judged.plan)};
 }
 
 Compared side(const Flags& flags, const std::string& word) {
   if (!is_strategy(word)) {
     PlanFile file = read_plan_file(word);
-    return judged(ask(file.request), file.strategy, word);
+    return named(judge(ask(file.request), file.strategy), word);
   }
   Flags own = flags;
   own.strategy = word;
-  return from_flags(own, word);
+  return named(judge(own), word);
 }
 
 Exit run_compare(const Flags& flags, const Console& console) {
@@ -128,7 +112,7 @@ Exit run_compare(const Flags& flags, const Console& console) {
     throw Error("--vs changes a strategy, not a plan file",
                 "give the strategy as text, with --model and --gpus");
   const Compared b =
-      versus ? from_flags(changed(other, flags.versus), flags.versus)
+      versus ? named(judge(changed(other, flags.versus)), flags.versus)
              : side(flags, flags.words[1]);
   print(render_compare(a, b, console.showing()));
   return Exit::yes;

@@ -11,8 +11,7 @@
 #include "base/json.h"
 #include "base/quote.h"
 #include "cli/ask.h"
-#include "cli/command.h"
-#include "report/illegal.h"
+#include "cli/one_plan.h"
 #include "report/render_diagnosis.h"
 
 namespace ztplan {
@@ -79,15 +78,9 @@ Exit run_diagnose(const Flags& flags, const Console& console) {
   Request request = request_of(own);
   if (request.global_batch == 0 && request.batch_tokens == 0)
     request.global_batch = strategy.data * strategy.micro_batch;
-  const Asked asked = ask(request);
-  const Question& question = asked.question;
-  const Engine* engine = engine_for(question, strategy);
-  if (engine == nullptr) {
-    const Setting setting{question.model, question.cluster, question.workload};
-    throw Illegal(*why_illegal(*question.engines.front(), setting, strategy));
-  }
-  explain_with(log, question, *engine, strategy, diagnosis);
-  print(render_diagnosis(diagnosis, &asked, console.showing()));
+  const Judged judged = judge(ask(request), strategy);
+  explain_with(log, judged.asked.question, judged.plan, diagnosis);
+  print(render_diagnosis(diagnosis, &judged.asked, console.showing()));
   return Exit::yes;
 }
 

@@ -7,11 +7,9 @@
 #include "base/json_writer.h"
 #include "base/quote.h"
 #include "cli/ask.h"
-#include "cli/command.h"
+#include "cli/one_plan.h"
 #include "interop/format.h"
 #include "interop/plan_file.h"
-#include "report/illegal.h"
-#include "search/evaluate.h"
 
 namespace ztplan {
 namespace {
@@ -21,12 +19,7 @@ constexpr const FlagGroup* kGroups[] = {&kEmitFlags,     &kModelFlags,
                                         &kStrategyFlags, &kOutputFlags};
 
 /// What is to be emitted: a plan file, or a strategy given by flags.
-struct Wanted {
-  Asked asked;
-  Plan plan;
-};
-
-Wanted wanted(Flags flags, const FileFormat& format) {
+Judged wanted(Flags flags, const FileFormat& format) {
   PlanFile file;
   if (!flags.words.empty()) {
     file = read_plan_file(flags.words[0]);
@@ -35,14 +28,7 @@ Wanted wanted(Flags flags, const FileFormat& format) {
     file.request = request_of(flags);
   }
   file.request.engine = format.engine;
-  Wanted found{ask(file.request), {}};
-  const Question& question = found.asked.question;
-  const Engine& engine = *question.engines.front();
-  const Setting setting{question.model, question.cluster, question.workload};
-  if (auto misfit = why_illegal(engine, setting, file.strategy))
-    throw Illegal(*misfit);
-  found.plan = evaluate(question, engine, file.strategy);
-  return found;
+  return judge(ask(file.request), file.strategy);
 }
 
 void write_files(const std::filesystem::path& folder,
@@ -99,7 +85,7 @@ Exit run_emit(const Flags& flags, const Console& console) {
   const Launcher launcher = flags.launcher.empty()
                                 ? Launcher::torchrun
                                 : parse_launcher(flags.launcher);
-  const Wanted found = wanted(flags, format);
+  const Judged found = wanted(flags, format);
   const Emitted emitted =
       format.emit({found.asked.question, found.plan, launcher});
   make_folder(flags.output);

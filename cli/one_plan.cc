@@ -17,13 +17,16 @@ namespace {
 
 Judged judge(Flags flags) {
   const Strategy strategy = strategy_of(flags);
-  Judged judged{ask(request_of(flags)), {}};
-  judged.asked.question.margin = 0;
-  const Question& question = judged.asked.question;
+  return judge(ask(request_of(flags)), strategy);
+}
+
+Judged judge(Asked asked, const Strategy& strategy) {
+  asked.question.margin = 0;
+  const Question& question = asked.question;
   const Engine* engine = engine_for(question, strategy);
   if (engine == nullptr) refuse(question, strategy);
-  judged.plan = evaluate(question, *engine, strategy);
-  return judged;
+  Plan plan = evaluate(question, *engine, strategy);
+  return {std::move(asked), std::move(plan)};
 }
 
 Exit exit_of(const Judged& judged, const Flags& flags) {

@@ -14,6 +14,7 @@ struct Judged {
 
 /// Throws `Illegal` when no engine of the question allows the strategy.
 Judged judge(Flags flags);
+Judged judge(Asked asked, const Strategy& strategy);
 
 /// 0 when it fits, 3 when it does not, and with --strict 5 below the margin.
 Exit exit_of(const Judged& judged, const Flags& flags);

@@ -131,22 +131,21 @@ Diagnosis diagnose(const FailureLog& log) {
 }
 
 void explain_with(const FailureLog& log, const Question& question,
-                  const Engine& engine, const Strategy& strategy,
-                  Diagnosis& d) {
+                  const Plan& plan, Diagnosis& d) {
   const Setting setting{question.model, question.cluster, question.workload};
   if (log.requested) {
     const Bytes tolerance = std::max(log.rounding, kLargeRounding);
-    d.matches = matching(tensors_of(setting, engine, strategy), *log.requested,
-                         tolerance);
+    d.matches = matching(tensors_of(setting, *plan.engine, plan.strategy),
+                         *log.requested, tolerance);
   }
   if (!d.matches.empty()) {
     add_advice_of(d.matches.front(), d.advice);
     if (d.phase.empty()) d.phase = to_text(d.matches.front().phase);
   }
-  d.plan = evaluate(question, engine, strategy);
-  d.dominant_term = dominant(*d.plan, log);
-  if (d.phase.empty()) d.phase = to_text(d.plan->memory.peak_phase);
-  d.remedies = remedies(question, engine, strategy, kRemedies);
+  d.plan = plan;
+  d.dominant_term = dominant(plan, log);
+  if (d.phase.empty()) d.phase = to_text(plan.memory.peak_phase);
+  d.remedies = remedies(question, *plan.engine, plan.strategy, kRemedies);
 }
 
 }  // namespace ztplan

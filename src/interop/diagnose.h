@@ -10,10 +10,8 @@ namespace ztplan {
 /// What the log says by itself, and general advice.
 Diagnosis diagnose(const FailureLog& log);
 
-/// Adds what `strategy` explains: the tensor, the term, remedies with their
-/// cost. Requires that it is legal for `engine`.
+/// Adds what `plan` explains: the tensor, the term, remedies with their cost.
 void explain_with(const FailureLog& log, const Question& question,
-                  const Engine& engine, const Strategy& strategy,
-                  Diagnosis& diagnosis);
+                  const Plan& plan, Diagnosis& diagnosis);
 
 }  // namespace ztplan
