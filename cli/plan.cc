@@ -6,6 +6,7 @@
 #include "report/answer.h"
 #include "search/enumerate.h"
 #include "search/rank.h"
+#include "strategy/field_text.h"
 
 namespace ztplan {
 namespace {
@@ -46,15 +47,16 @@ void write_plan_file(const PlanAnswer& answer, const Flags& flags) {
               [&](std::ostream& out) { out << plan_file(answer); });
 }
 
-std::vector<WhyNot> why_not(const Question& question, const Flags& flags) {
+std::vector<WhyNot> why_not(const PlanAnswer& answer, const Flags& flags) {
   std::vector<WhyNot> reasons;
-  std::string_view left = flags.why_not;
-  while (!left.empty()) {
-    const std::size_t end = std::min(left.find(';'), left.size());
-    const Strategy strategy =
-        parse_strategy(left.substr(0, end), question.cluster.devices);
-    reasons.push_back({strategy, explain(question, strategy)});
-    left.remove_prefix(std::min(end + 1, left.size()));
+  if (flags.why_not.empty()) return reasons;
+  const Question& question = answer.asked.question;
+  const std::vector<Plan>& plans = answer.ranking.plans;
+  const std::optional<Plan> best =
+      plans.empty() ? std::nullopt : std::optional(plans.front());
+  for (const std::string_view text : split(flags.why_not, ';')) {
+    const Strategy strategy = parse_strategy(text, question.cluster.devices);
+    reasons.push_back({strategy, explain(question, strategy, best)});
   }
   return reasons;
 }
@@ -74,7 +76,7 @@ Exit run_plan(const Flags& flags, const Console& console) {
   if (ranking.plans.empty() && ranking.too_big == 0) {
     answer.misfits = first_misfits(asked.question);
   }
-  answer.why_not = why_not(asked.question, flags);
+  answer.why_not = why_not(answer, flags);
   write_plan_file(answer, flags);
   print(render_plans(answer, console.showing()));
   return exit_of(answer, flags);

@@ -69,6 +69,13 @@ std::vector<Difference> memory_differences(const Plan& ours,
 }
 
 Explanation explain(const Question& question, const Strategy& strategy) {
+  const bool is_legal = engine_for(question, strategy) != nullptr;
+  return explain(question, strategy,
+                 is_legal ? best_plan(question) : std::nullopt);
+}
+
+Explanation explain(const Question& question, const Strategy& strategy,
+                    const std::optional<Plan>& best) {
   Explanation e;
   const Engine* engine = engine_for(question, strategy);
   if (engine == nullptr) {
@@ -78,7 +85,7 @@ Explanation explain(const Question& question, const Strategy& strategy) {
   }
   e.plan = evaluate(question, *engine, strategy);
   e.lack = shortage(question, e.plan->memory);
-  e.best = best_plan(question);
+  e.best = best;
   e.verdict = judge(e);
   if (e.best) {
     e.time = time_differences(*e.plan, *e.best);

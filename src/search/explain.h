@@ -29,6 +29,10 @@ struct Explanation {
 
 Explanation explain(const Question& question, const Strategy& strategy);
 
+/// The same where the best plan is known: empty when nothing fits.
+Explanation explain(const Question& question, const Strategy& strategy,
+                    const std::optional<Plan>& best);
+
 /// Terms of `ours` that differ from those of `theirs`, largest first.
 std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs);
 std::vector<Difference> memory_differences(const Plan& ours,
