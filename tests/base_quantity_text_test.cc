@@ -78,6 +78,10 @@ TEST_CASE("what is not a quantity is refused in one line") {
   CHECK(refusal([] { parse_rate("400G"); }) == "\"400G\": unknown unit \"G\"");
   CHECK(refusal([] { parse_rate("400GB"); }) != "");
   CHECK(refusal([] { parse_rate("1e40GB/s"); }) == "\"1e40GB/s\": too large");
+  CHECK(refusal([] { parse_rate("1e-300B/s"); }) == "\"1e-300B/s\": too small");
+  CHECK(refusal([] { parse_flops_rate("1e-300TFLOPS"); }) ==
+        "\"1e-300TFLOPS\": too small");
+  CHECK(parse_rate("0GB/s").value == 0);
   CHECK(refusal([] { parse_flops_rate("989"); }) != "");
   CHECK(refusal([] { parse_flops_rate("9GiFLOPS"); }) != "");
   CHECK(refusal([] { parse_seconds("6"); }) != "");
@@ -110,7 +114,7 @@ TEST_CASE("exact text reads back to the same value") {
   for (std::int64_t n = 1; n < (1LL << 59); n = n * 3 + 1) {
     CHECK(parse_bytes(exact_text(Bytes{n})).value == n);
   }
-  for (double rate = 0.1; rate < 1e17; rate *= 7.77) {
+  for (double rate = 1234.5; rate < 1e17; rate *= 7.77) {
     CAPTURE(rate);
     CHECK(parse_rate(exact_text(BytesPerSecond{rate})).value == rate);
   }

@@ -112,8 +112,9 @@ TEST_CASE("a network file is read, and refused when it is wrong") {
   CHECK(network.level.latency == parse_seconds("2us"));
   CHECK_FALSE(network.level.in_network_reduction);
   const Edit edits[] = {
-      {"0.96", "0", "f: achieved: must be more than 0 and at most 1"},
-      {"0.96", "1.2", "f: achieved: must be more than 0 and at most 1"},
+      {"0.96", "0", "f: achieved: must be from 0.001 to 1"},
+      {"0.96", "1e-300", "f: achieved: must be from 0.001 to 1"},
+      {"0.96", "1.2", "f: achieved: must be from 0.001 to 1"},
       {"0.96", "\"0.96\"", "f: achieved: expected a number, found \"0.96\""},
       {"\"network\"", "\"wire\"", "f: kind: unknown word \"wire\""},
       {"\"2us\"", "\"2\"", "f: transport_latency: \"2\": has no unit"},
@@ -160,6 +161,8 @@ TEST_CASE("a machine file that is wrong is refused") {
       {"\"link\": \"ib-ndr\"", "\"kind\": \"network\"",
        "f: levels[1]: says neither which link it is nor its kind and "
        "bandwidth"},
+      {"\"name\": \"network\"", "\"name\": \"nvlink\"",
+       "f: levels[1].name: an inner level has this name"},
       {"\"nics_per_node\": 8", "\"nics\": 8",
        "f: levels[1]: unknown key \"nics\""},
       {"\"shared_by\": 2", "\"shared_by\": 1.5",
@@ -181,6 +184,8 @@ TEST_CASE("a machine that names what is not there is refused") {
       {"\"ib-ndr\"", "\"ib-abc\"", "no link or network \"ib-abc\""},
       {"\"ib-ndr\"", "\"../nodes/dgx-h100\"",
        "no link or network \"../nodes/dgx-h100\""},
+      {"\"ib-ndr\"", "\"nvme-gen4\"",
+       "m: level network: nvme-gen4 joins a host and its memory, not GPUs"},
       {"\"fanout\": 8", "\"fanout\": 6",
        "m: level nvlink joins 6 devices, which does not go with 8 a node"},
       {"\"device\": \"h100\", ", "\"like\": \"dgx-h1000\", ",

@@ -51,12 +51,16 @@ constexpr double kMostRate = 1e18;     // B/s
 constexpr double kMostFlops = 1e24;    // FLOPS
 constexpr double kMostSeconds = 1e9;   // 30 years
 constexpr double kMostCount = 1e18;    // tokens, parameters
+/// Below these, but for none at all, a division by it might overflow.
+constexpr double kLeastRate = 1e3;   // B/s: a modem's
+constexpr double kLeastFlops = 1e6;  // FLOPS
 
 /// What a parser expects, in words.
 struct Expected {
   const char* what;
   const char* example;
   double most;
+  double least = 0;
 };
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why,
@@ -123,6 +127,7 @@ double factor_of(std::string_view unit, std::span<const Unit> prefixes,
 
 double checked(std::string_view text, double value, const Expected& expected) {
   if (!(value <= expected.most)) refuse(text, "too large", expected);
+  if (value > 0 && value < expected.least) refuse(text, "too small", expected);
   return value;
 }
 
@@ -189,12 +194,14 @@ Bytes parse_bytes(std::string_view text) {
 
 BytesPerSecond parse_rate(std::string_view text) {
   return {parse_with(text, kDecimalOrBinary, kRateUnits,
-                     {"a rate", "450GB/s or 400Gbps", kMostRate})};
+                     {"a rate of 1KB/s or more", "450GB/s or 400Gbps",
+                      kMostRate, kLeastRate})};
 }
 
 FlopsPerSecond parse_flops_rate(std::string_view text) {
-  return {parse_with(text, kDecimal, kFlopsUnits,
-                     {"dense operations a second", "989TFLOPS", kMostFlops})};
+  return {parse_with(
+      text, kDecimal, kFlopsUnits,
+      {"dense operations a second", "989TFLOPS", kMostFlops, kLeastFlops})};
 }
 
 Seconds parse_seconds(std::string_view text) {

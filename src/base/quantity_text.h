@@ -11,7 +11,8 @@
 namespace ztplan {
 
 /// Each throws `Error` naming the text, what was expected and an example; also
-/// for negative, non-finite and overflowing values.
+/// for negative, non-finite and overflowing values, and for rates so small
+/// that they can only be a slip.
 Bytes parse_bytes(std::string_view text);                // "80GiB"
 BytesPerSecond parse_rate(std::string_view text);        // "450GB/s" "400Gbps"
 FlopsPerSecond parse_flops_rate(std::string_view text);  // "989TFLOPS"

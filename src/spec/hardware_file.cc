@@ -14,6 +14,7 @@ namespace {
 /// Bounds that no real file reaches: past them a number is a slip.
 constexpr int kMostCount = 1'000'000;
 constexpr double kMostPrice = 1e6;  // USD per hour
+constexpr double kLeastShare = 0.001;
 
 /// `parse` of the text at `key`, its error told with file and path.
 template <class Value>
@@ -54,11 +55,11 @@ std::string required_text(const JsonView& object, std::string_view key) {
   return text;
 }
 
-/// A share of one: more than 0, at most 1.
+/// What a link achieves of its rate.
 double share(const JsonView& value) {
   const double number = value.number();
-  if (number <= 0 || number > 1) {
-    value.fail("must be more than 0 and at most 1");
+  if (number < kLeastShare || number > 1) {
+    value.fail("must be from 0.001 to 1");
   }
   return number;
 }
@@ -177,6 +178,14 @@ LevelFile read_level(const JsonView& level) {
   return out;
 }
 
+/// The last of `levels` has a name of its own.
+void refuse_second(const std::vector<LevelFile>& levels, const JsonView& last) {
+  for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
+    if (levels[i].name != levels.back().name) continue;
+    last.at("name").fail("an inner level has this name");
+  }
+}
+
 std::vector<LevelFile> read_levels(const JsonView& file) {
   std::vector<LevelFile> levels;
   if (!file.has("levels")) return levels;
@@ -187,6 +196,7 @@ std::vector<LevelFile> read_levels(const JsonView& file) {
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     levels.push_back(read_level(list[i]));
+    refuse_second(levels, list[i]);
     if (i + 1 < list.size() && levels[i].fanout == 0) {
       list[i].fail("only the last level may have no fanout");
     }
