@@ -56,12 +56,28 @@ MachineFile completed(MachineFile machine) {
   return machine;
 }
 
+/// Only processes of one host talk through its memory.
+void check_link(const NetworkSpec& link, const LevelFile& level,
+                const MachineFile& machine) {
+  if (link.level.kind != LinkKind::memory ||
+      machine.devices_share_host.value_or(false)) {
+    return;
+  }
+  throw Error(
+      fmt::format("{}: level {}: {} joins a host and its memory, not GPUs",
+                  machine.id, level.name, link.id),
+      "ztplan hardware lists links of GPUs (nvlink4, pcie5) and networks "
+      "(ib-ndr)");
+}
+
 /// What the file says of a level, over what its link is.
 Level make_level(const LevelFile& file, const MachineFile& machine) {
   Level level;
   level.trust = machine.trust;
   if (!file.link.empty()) {
-    level = find_network(file.link).level;
+    const NetworkSpec link = find_network(file.link);
+    check_link(link, file, machine);
+    level = link.level;
     level.trust = worse(level.trust, machine.trust);
   }
   const std::string& said = file.source.empty() ? machine.source : file.source;
