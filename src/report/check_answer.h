@@ -32,7 +32,6 @@ struct CheckAnswer {
 
 std::string render_check(const CheckAnswer& answer, const Showing& showing);
 
-void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits);
 void write_remedies(JsonWriter& json, const std::vector<Remedy>& remedies);
 /// "7.20 GiB, 1.30 s a step" of each, with what was changed.
 Table remedy_table(const std::vector<Remedy>& remedies);

@@ -127,6 +127,17 @@ void write_findings(JsonWriter& json, const char* key,
   json.end_array();
 }
 
+void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits) {
+  json.key("misfits").begin_array();
+  for (const Misfit& misfit : misfits) {
+    json.begin_object().field("rule", misfit.rule);
+    json.field("detail", misfit.detail).field("nearest", misfit.nearest);
+    json.field("engine", misfit.engine).field("source", misfit.source);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_terms(JsonWriter& json, const MemoryBreakdown& memory) {
   json.field("parameters_bytes", memory[Term::parameters]);
   json.field("gradients_bytes", memory[Term::gradients]);

@@ -24,6 +24,9 @@ void write_strategy(JsonWriter& json, const Strategy& strategy);
 void write_findings(JsonWriter& json, const char* key,
                     const std::vector<Finding>& findings);
 
+/// The member "misfits": an array of broken rules.
+void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits);
+
 /// Members "parameters_bytes" ... "overhead_bytes" of the open object, which
 /// add up to the peak; "logits_bytes" is a part of "activations_bytes".
 void write_terms(JsonWriter& json, const MemoryBreakdown& memory);

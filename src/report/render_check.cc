@@ -173,17 +173,6 @@ bool CheckAnswer::is_illegal() const {
   return false;
 }
 
-void write_misfits(JsonWriter& json, const std::vector<Misfit>& misfits) {
-  json.key("misfits").begin_array();
-  for (const Misfit& misfit : misfits) {
-    json.begin_object().field("rule", misfit.rule);
-    json.field("detail", misfit.detail).field("nearest", misfit.nearest);
-    json.field("engine", misfit.engine).field("source", misfit.source);
-    json.end_object();
-  }
-  json.end_array();
-}
-
 void write_remedies(JsonWriter& json, const std::vector<Remedy>& remedies) {
   json.key("remedies").begin_array();
   for (const Remedy& remedy : remedies) {
