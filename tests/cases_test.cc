@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run_command.h"
+#include "support/answers.h"
 #include "support/temporary_directory.h"
 
 using namespace ztplan;
@@ -18,23 +18,9 @@ namespace {
 
 constexpr double kMebi = 1024.0 * 1024, kGibi = 1024 * kMebi;
 
-struct Answer {
-  int exit_code = 0;
-  json data;
-};
-
-Answer run(const std::string& line) {
-  std::vector<std::string> words = shell_words(line);
-  words.insert(words.begin(), ZTPLAN_BINARY);
-  words.push_back("--json");
-  const CommandResult result = run_command(words, ".");
-  CAPTURE(line);
-  CAPTURE(result.errors);
-  REQUIRE(json::accept(result.output));
-  return {result.exit_code, json::parse(result.output)};
+json plan_of(const std::string& line) {
+  return run_json(line).data.at("plans")[0];
 }
-
-json plan_of(const std::string& line) { return run(line).data.at("plans")[0]; }
 
 double peak(const std::string& line) {
   return plan_of(line).at("memory").at("peak_bytes").get<double>();
@@ -97,7 +83,7 @@ TEST_CASE("P03: eager attention makes one tensor of 32 GiB") {
       " --model llama2-7b --gpus 8 --gpu a100-80g --seq 4096 --engine "
       "colossalai --strategy zero=3,recompute=full,micro=16 --global-batch 128";
   const Answer answer =
-      run("diagnose " + log + question + " --attention eager");
+      run_json("diagnose " + log + question + " --attention eager");
   CHECK(answer.exit_code == 0);
   CHECK(answer.data.at("kind") == "device_oom");
   const json match = answer.data.at("matches").at(0);
@@ -117,16 +103,17 @@ TEST_CASE("P04: ZeRO 2 and 3 do not run with DeepSpeed's pipeline") {
       "check --model gpt2-345m --gpus 4 --global-batch 16 --engine ";
   for (const char* zero : {"2", "3"}) {
     const Answer answer =
-        run(check + "deepspeed --strategy tp=2,pp=2,zero=" + zero);
+        run_json(check + "deepspeed --strategy tp=2,pp=2,zero=" + zero);
     CHECK(answer.exit_code == 4);
     CHECK(answer.data.at("misfits")[0].at("rule") == "zero-pipeline");
     CHECK(says(answer.data.at("misfits"), "DeepSpeed"));
   }
   for (const char* zero : {"0", "1"})
-    CHECK(run(check +
+    CHECK(run_json(
+              check +
               "deepspeed --grad-dtype bf16 --strategy tp=2,pp=2,zero=" + zero)
               .exit_code == 0);
-  CHECK(run(check + "fsdp --strategy tp=2,pp=2,zero=3").exit_code == 0);
+  CHECK(run_json(check + "fsdp --strategy tp=2,pp=2,zero=3").exit_code == 0);
 }
 
 // OpenRLHF/OpenRLHF#346; bigcode-project/starcoder#41.
@@ -135,7 +122,7 @@ TEST_CASE("P05: a batch that seven GPUs cannot make") {
   const std::string file = here.write(
       "ds_config.json",
       R"({"train_batch_size": 256, "train_micro_batch_size_per_gpu": 2})");
-  const Answer answer = run("check " + file + " --gpus 7");
+  const Answer answer = run_json("check " + file + " --gpus 7");
   CHECK(answer.exit_code == 4);
   CHECK(answer.data.at("verdict") == "illegal");
   CHECK(says(answer.data, "252 (accumulation 18)"));
@@ -144,8 +131,9 @@ TEST_CASE("P05: a batch that seven GPUs cannot make") {
   const std::string alone = here.write(
       "alone.json", R"({"train_batch_size": 256, "gradient_accumulation_steps":
       8, "train_micro_batch_size_per_gpu": 1})");
-  CHECK(says(run("check " + alone + " --gpus 32").data.at("verdict"), "legal"));
-  CHECK(says(run("check " + alone + " --gpus 4").data, "batch-triangle"));
+  CHECK(says(run_json("check " + alone + " --gpus 32").data.at("verdict"),
+             "legal"));
+  CHECK(says(run_json("check " + alone + " --gpus 4").data, "batch-triangle"));
 }
 
 // hiyouga/LLaMA-Factory#3499: 20 minutes against 17 seconds.
@@ -165,7 +153,8 @@ TEST_CASE("P06: sharding frozen weights costs traffic, not memory") {
   CHECK(says(three.at("warnings"), "frozen weights are gathered"));
   CHECK(three.at("time").at("step_seconds").get<double>() >
         10 * two.at("time").at("step_seconds").get<double>());
-  const json trained = run("memory --model llama3-8b --lora r=8,targets=q,v "
+  const json trained = run_json(
+                           "memory --model llama3-8b --lora r=8,targets=q,v "
                            "--gpus 1 --seq 1024 --engine native --strategy "
                            "micro=1 --global-batch 1")
                            .data;
@@ -194,10 +183,10 @@ TEST_CASE("P07: hybrid sharding beats full sharding over a slow network") {
 
 // databrickslabs/dolly#111: killed with -9 at 31 GiB of host memory.
 TEST_CASE("P08: signal 9 is host memory") {
-  const Answer answer =
-      run("check --model pythia-2.8b --gpus 1 --gpu rtx3090 --host-memory 32GB "
-          "--engine deepspeed --global-batch 8 --strategy "
-          "zero=3,offload=cpu+parameters");
+  const Answer answer = run_json(
+      "check --model pythia-2.8b --gpus 1 --gpu rtx3090 --host-memory 32GB "
+      "--engine deepspeed --global-batch 8 --strategy "
+      "zero=3,offload=cpu+parameters");
   CHECK(answer.exit_code == 3);
   const json memory = answer.data.at("plans")[0].at("memory");
   const double host = memory.at("host_bytes").get<double>() / kGibi;
@@ -209,7 +198,7 @@ TEST_CASE("P08: signal 9 is host memory") {
   const std::string log =
       here.write("train.log",
                  "[INFO] [launch.py] Process 7 exits with return code = -9\n");
-  const Answer told = run("diagnose " + log);
+  const Answer told = run_json("diagnose " + log);
   CHECK(told.data.at("kind") == "host_oom");
   CHECK(says(told.data, "RAM"));
   CHECK(says(told.data, "8-bit Adam"));
@@ -258,7 +247,7 @@ TEST_CASE("P11: thirty layers on four stages are refused") {
                  "--num-attention-heads 16 --seq-length 1024 "
                  "--micro-batch-size 1 --pipeline-model-parallel-size 4 "
                  "--bf16)\n");
-  const Answer answer = run("check " + file + " --gpus 4");
+  const Answer answer = run_json("check " + file + " --gpus 4");
   CHECK(answer.exit_code == 4);
   CHECK(says(answer.data.at("misfits"), "7-8-8-7"));
   CHECK(says(answer.data.at("misfits"), "1, 2, 3, 5, 6, 10, 15"));
@@ -411,7 +400,8 @@ TEST_CASE("P19: ZeRO 2 reduces gradients in every micro-batch") {
 
 // InternLM/xtuner#842.
 TEST_CASE("P20: 70B needs three nodes of eight, or its optimizer on hosts") {
-  const json card = run("gpus --model llama3-70b --gpu a100-80g --engine "
+  const json card = run_json(
+                        "gpus --model llama3-70b --gpu a100-80g --engine "
                         "deepspeed --seq 2048 --strategy zero=3,recompute=full")
                         .data.at("cards")[0];
   CHECK(card.at("below").at("gpus") == 16);
@@ -420,10 +410,10 @@ TEST_CASE("P20: 70B needs three nodes of eight, or its optimizer on hosts") {
   CHECK(card.at("comfortable").at("gpus") == 24);
   CHECK(card.at("offloaded").at("optimizer_bytes_on_hosts").get<double>() ==
         doctest::Approx(847e9).epsilon(0.05));
-  const Answer wide =
-      run("check --model llama3-70b --gpus 32 --gpu a100-80g --engine "
-          "deepspeed --seq 2048 --global-batch 32 --strategy "
-          "zero=3,recompute=full");
+  const Answer wide = run_json(
+      "check --model llama3-70b --gpus 32 --gpu a100-80g --engine "
+      "deepspeed --seq 2048 --global-batch 32 --strategy "
+      "zero=3,recompute=full");
   CHECK(wide.exit_code == 0);
   CHECK(wide.data.at("verdict") == "fits");
 }

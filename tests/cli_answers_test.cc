@@ -6,27 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "support/run_command.h"
+#include "support/answers.h"
 #include "support/temporary_directory.h"
 
 using namespace ztplan;
 using nlohmann::json;
 
 namespace {
-
-CommandResult run(const std::string& line) {
-  std::vector<std::string> words = shell_words(line);
-  words.insert(words.begin(), ZTPLAN_BINARY);
-  return run_command(words, ".");
-}
-
-json answer(const std::string& line) {
-  const CommandResult result = run(line + " --json");
-  CAPTURE(line);
-  CAPTURE(result.errors);
-  REQUIRE(result.exit_code == 0);
-  return json::parse(result.output);
-}
 
 json difference(const json& data, const char* term) {
   for (const json& each : data.at("differences"))
@@ -79,8 +65,8 @@ TEST_CASE("gpus counts upwards and bills the tokens") {
   CHECK(days == doctest::Approx(1e9 / speed / 86400));
   CHECK(fewest.at("cost_usd").get<double>() ==
         doctest::Approx(days * 24 * 2 * fewest.at("gpus").get<double>()));
-  CHECK(run("gpus --model gpt:params=9000B --gpu t4 --engine deepspeed "
-            "--strategy zero=0 --gpus 64")
+  CHECK(run_line("gpus --model gpt:params=9000B --gpu t4 --engine deepspeed "
+                 "--strategy zero=0 --gpus 64")
             .exit_code == 3);
 }
 
@@ -128,26 +114,28 @@ TEST_CASE("emit writes all files or none, and never over others") {
       "emit --model gpt2 --gpus 8 --engine megatron --strategy zero=1 "
       "--global-batch 64 --target megatron --launcher mpirun -o " +
       folder;
-  REQUIRE(run(line).exit_code == 0);
+  REQUIRE(run_line(line).exit_code == 0);
   for (const char* name : {"args.sh", "launch.sh", "hostfile", "README.md"})
     CHECK(std::filesystem::exists(folder + "/" + name));
   std::filesystem::remove(folder + "/args.sh");
-  CHECK(run(line).exit_code == 2);
+  CHECK(run_line(line).exit_code == 2);
   CHECK_FALSE(std::filesystem::exists(folder + "/args.sh"));
-  CHECK(run(line + " --force").exit_code == 0);
-  CHECK(run("emit --model gpt2 --gpus 8 --engine deepspeed --strategy "
-            "pp=2,zero=3 --target deepspeed -o " +
-            here.file("none"))
+  CHECK(run_line(line + " --force").exit_code == 0);
+  CHECK(run_line("emit --model gpt2 --gpus 8 --engine deepspeed --strategy "
+                 "pp=2,zero=3 --target deepspeed -o " +
+                 here.file("none"))
             .exit_code == 4);
   CHECK_FALSE(std::filesystem::exists(here.file("none")));
 }
 
 TEST_CASE(
     "a stage that trains nothing, and a host without drives, are priced") {
-  CHECK(run("memory --model gpt2 --gpus 8 --lora r=1,targets=gate --strategy "
+  CHECK(run_line(
+            "memory --model gpt2 --gpus 8 --lora r=1,targets=gate --strategy "
             "zero=1 --global-batch 8")
             .exit_code == 0);
-  CHECK(run("memory --model llama3-8b --gpus 16 --nvme off --engine deepspeed "
+  CHECK(run_line(
+            "memory --model llama3-8b --gpus 16 --nvme off --engine deepspeed "
             "--seq 2048 --global-batch 16 --strategy zero=3,offload=cpu")
             .exit_code == 0);
 }

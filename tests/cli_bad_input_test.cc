@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run_command.h"
+#include "support/answers.h"
 #include "support/temporary_directory.h"
 
 using namespace ztplan;
@@ -18,12 +18,6 @@ struct Row {
   int exit_code;
   const char* says;  // a part of what stands on stderr
 };
-
-CommandResult run_line(const std::string& line, const std::string& directory) {
-  std::vector<std::string> words = shell_words(line);
-  words.insert(words.begin(), ZTPLAN_BINARY);
-  return run_command(words, directory);
-}
 
 void check_rows(const std::vector<Row>& rows, const std::string& directory) {
   for (const Row& row : rows) {

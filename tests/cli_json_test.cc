@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run_command.h"
+#include "support/answers.h"
 #include "support/temporary_directory.h"
 
 using namespace ztplan;
@@ -16,22 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Words kSmall = {"--model", "gpt2", "--gpus", "8"};
-
-CommandResult run(Words words) {
-  words.insert(words.begin(), ZTPLAN_BINARY);
-  return run_command(words, ".");
-}
-
-json answer(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  words.push_back("--json");
-  const CommandResult result = run(words);
-  CAPTURE(result.errors);
-  REQUIRE(result.exit_code == 0);
-  CHECK(result.errors.empty());
-  return json::parse(result.output);
-}
+const std::string kSmall = " --model gpt2 --gpus 8";
 
 void check_keys(const json& object, const Words& keys) {
   for (const std::string& key : keys) {
@@ -104,7 +89,7 @@ void check_question(const json& all) {
 }  // namespace
 
 TEST_CASE("plan --json has the keys of ztplan.plan/1") {
-  const json all = answer({"plan"}, kSmall);
+  const json all = answer("plan" + kSmall);
   CHECK(all.at("schema") == "ztplan.plan/1");
   check_question(all);
   check_keys(all.at("search"), {"candidates", "illegal", "too_big", "fit"});
@@ -121,8 +106,7 @@ TEST_CASE("plan --json has the keys of ztplan.plan/1") {
 }
 
 TEST_CASE("memory --json has the keys of ztplan.memory/1") {
-  const json all =
-      answer({"memory", "--strategy", "zero=1", "--over-time"}, kSmall);
+  const json all = answer("memory --strategy zero=1 --over-time" + kSmall);
   CHECK(all.at("schema") == "ztplan.memory/1");
   check_question(all);
   REQUIRE(all.at("plans").size() == 1);
@@ -139,7 +123,7 @@ TEST_CASE("memory --json has the keys of ztplan.memory/1") {
 }
 
 TEST_CASE("simulate --json has the keys of ztplan.simulate/1") {
-  const json all = answer({"simulate", "--strategy", "pp=2,zero=1"}, kSmall);
+  const json all = answer("simulate --strategy pp=2,zero=1" + kSmall);
   CHECK(all.at("schema") == "ztplan.simulate/1");
   check_question(all);
   check_plan(all.at("plans").at(0));
@@ -147,7 +131,7 @@ TEST_CASE("simulate --json has the keys of ztplan.simulate/1") {
 }
 
 TEST_CASE("explain --json says which verdict and why") {
-  const json all = answer({"explain", "--strategy", "tp=4,sp=1"}, kSmall);
+  const json all = answer("explain --strategy tp=4,sp=1" + kSmall);
   CHECK(all.at("schema") == "ztplan.explain/1");
   CHECK(all.at("verdict") == "slower");
   CHECK(!all.at("reasons").empty());
@@ -155,21 +139,21 @@ TEST_CASE("explain --json says which verdict and why") {
 }
 
 TEST_CASE("models --json has the keys of ztplan.models/1") {
-  const json all = answer({"models"}, {});
+  const json all = answer("models");
   CHECK(all.at("schema") == "ztplan.models/1");
   CHECK(all.at("models").size() > 100);
   for (const json& model : all.at("models")) {
     check_keys(model, {"name", "aliases", "hub_id", "parameters", "source"});
   }
-  const json one = answer({"models", "show", "gpt2"}, {});
+  const json one = answer("models show gpt2");
   CHECK(one.at("models").at(0).at("parameters") == 124439808);
 }
 
 TEST_CASE("hardware --json has the keys of ztplan.hardware/1") {
-  const json all = answer({"hardware"}, {});
+  const json all = answer("hardware");
   CHECK(all.at("schema") == "ztplan.hardware/1");
   check_keys(all, {"devices", "nodes", "networks", "clusters"});
-  const json one = answer({"hardware", "show", "h100"}, {});
+  const json one = answer("hardware show h100");
   CHECK(one.at("devices").at(0).at("id") == "h100-sxm-80gb");
   CHECK(one.at("nodes").empty());
 }
@@ -180,7 +164,7 @@ TEST_CASE("validate --json has the keys of ztplan.validate/1") {
       "runs.csv",
       "id,model,gpu,gpus,global_batch,measured_step_s\n"
       "r1,gpt2,A100-SXM-80GB,8,512,1.5\nr2,gpt2 (LoRA),H100,8,512,1\n");
-  const json all = answer({"validate", table}, {});
+  const json all = answer("validate " + table);
   CHECK(all.at("schema") == "ztplan.validate/1");
   check_keys(
       all.at("runs").at(0),
@@ -196,24 +180,19 @@ TEST_CASE("validate --json has the keys of ztplan.validate/1") {
 }
 
 TEST_CASE("an error is JSON on stdout, with the exit code of its kind") {
-  const CommandResult bad =
-      run({"plan", "--model", "gtp2", "--gpus", "8", "--json"});
+  const Answer bad = run_json("plan --model gtp2 --gpus 8");
   CHECK(bad.exit_code == 2);
-  CHECK(bad.errors.empty());
-  check_keys(json::parse(bad.output).at("error"), {"code", "message", "hint"});
-  const CommandResult illegal =
-      run({"memory", "--model", "gpt2", "--strategy", "tp=5", "--json"});
+  check_keys(bad.data.at("error"), {"code", "message", "hint"});
+  const Answer illegal = run_json("memory --model gpt2 --strategy tp=5");
   CHECK(illegal.exit_code == 4);
-  check_keys(json::parse(illegal.output).at("error"),
-             {"code", "message", "hint"});
+  check_keys(illegal.data.at("error"), {"code", "message", "hint"});
 }
 
 TEST_CASE("the same input gives the same bytes, and timing only when asked") {
-  const Words words = {"plan", "--model", "gpt2", "--gpus", "8", "--json"};
-  const std::string first = run(words).output;
-  CHECK(run(words).output == first);
+  const std::string line = "plan --json" + kSmall;
+  const std::string first = run_line(line).output;
+  CHECK(run_line(line).output == first);
   CHECK(!json::parse(first).contains("timing"));
-  Words timed = words;
-  timed.push_back("--timing");
-  CHECK(json::parse(run(timed).output).at("timing").at("seconds") > 0);
+  const json timed = answer("plan --timing" + kSmall);
+  CHECK(timed.at("timing").at("seconds") > 0);
 }

@@ -10,18 +10,12 @@
 #include <vector>
 
 #include "base/json.h"
-#include "support/run_command.h"
+#include "support/answers.h"
 #include "support/temporary_directory.h"
 
 using namespace ztplan;
 
 namespace {
-
-CommandResult run_line(const std::string& line, const std::string& directory) {
-  std::vector<std::string> words = shell_words(line);
-  words.insert(words.begin(), ZTPLAN_BINARY);
-  return run_command(words, directory);
-}
 
 CommandResult shell(const std::string& script, const std::string& directory) {
   return run_command({"/bin/sh", "-c", script, "sh", ZTPLAN_BINARY}, directory);
