@@ -4,7 +4,6 @@
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "report/answer.h"
-#include "search/enumerate.h"
 #include "search/rank.h"
 #include "strategy/field_text.h"
 
@@ -14,20 +13,6 @@ namespace {
 constexpr const FlagGroup* kGroups[] = {
     &kModelFlags,  &kMachineFlags, &kTrainingFlags, &kLimitFlags,
     &kSearchFlags, &kMarginFlags,  &kFileFlags,     &kOutputFlags};
-
-// Why the first candidate is illegal, as an example for all of them.
-std::vector<Misfit> first_misfits(const Question& question) {
-  const Setting setting{question.model, question.cluster, question.workload};
-  std::vector<Misfit> misfits;
-  enumerate(question, [&](const Strategy& strategy) {
-    if (!misfits.empty()) return;
-    for (const Engine* engine : question.engines) {
-      const auto misfit = why_illegal(*engine, setting, strategy);
-      if (misfit) misfits.push_back(*misfit);
-    }
-  });
-  return misfits;
-}
 
 Ranking search(const Question& question, const Console& console) {
   ProgressLine line(console, "strategies considered");
@@ -74,7 +59,7 @@ Exit run_plan(const Flags& flags, const Console& console) {
   }
   PlanAnswer answer{asked, ranking, below && !ranking.plans.empty(), {}};
   if (ranking.plans.empty() && ranking.too_big == 0) {
-    answer.misfits = first_misfits(asked.question);
+    answer.misfits = why_none(asked.question);
   }
   answer.why_not = why_not(answer, flags);
   write_plan_file(answer, flags);

@@ -105,6 +105,23 @@ TEST_CASE("plan --json has the keys of ztplan.plan/1") {
   }
 }
 
+TEST_CASE("plan without a legal strategy says which rule, once") {
+  for (const char* limits :
+       {"--tp 3", "--tp 8", "--dp 3", "--tp 3,5 --dp 5", "--vpp 2 --pp 1",
+        "--tp 1000000 --pp 1000000 --cp 1000000", "--ep 2", "--pp 8 --tp 2"}) {
+    CAPTURE(limits);
+    const Answer found = run_json("plan" + kSmall + " " + limits);
+    CHECK(found.exit_code == 4);
+    const json& misfits = found.data.at("misfits");
+    REQUIRE(misfits.size() == 1);
+    check_keys(misfits[0], {"rule", "detail", "nearest", "engine", "source"});
+    CHECK(misfits[0].at("nearest") != "");
+    const std::string text = run_line("plan" + kSmall + " " + limits).output;
+    CHECK(text.find(misfits[0].at("rule").get<std::string>()) !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("memory --json has the keys of ztplan.memory/1") {
   const json all = answer("memory --strategy zero=1 --over-time" + kSmall);
   CHECK(all.at("schema") == "ztplan.memory/1");

@@ -74,6 +74,7 @@ std::string plans_json(const PlanAnswer& answer, std::size_t most,
     write_plan(json, answer.asked.question, plan, ++rank);
   }
   json.end_array();
+  if (!answer.misfits.empty()) write_misfits(json, answer.misfits);
   if (!answer.why_not.empty()) write_why_not(json, answer.why_not);
   if (seconds) {
     json.key("timing").begin_object().field("seconds", *seconds).end_object();
@@ -126,7 +127,7 @@ std::vector<Labelled> miss_lines(const NearMiss& miss, const Style& style) {
 std::vector<Labelled> illegal_lines(const PlanAnswer& answer,
                                     const Style& style) {
   std::vector<Labelled> lines = {
-      {paint(style, Paint::bad, "illegal"), "no strategy is legal, as"}};
+      {paint(style, Paint::bad, "illegal"), "no strategy is legal"}};
   for (const Misfit& misfit : answer.misfits) {
     for (const Labelled& line : misfit_lines(misfit)) lines.push_back(line);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "search/enumerate.h"
 #include "search/rank.h"
 
 namespace ztplan {
@@ -27,6 +28,28 @@ std::vector<Misfit> misfits(const Question& question,
       if (found.empty() || found.back().rule != misfit->rule)
         found.push_back(*misfit);
   return found;
+}
+
+int first_or(const std::vector<int>& values, int none) {
+  return values.empty() ? none : values.front();
+}
+
+/// The limits' first values, with as much data parallelism as there is room.
+Strategy first_values(const Question& question) {
+  const Limits& limits = question.limits;
+  Strategy s;
+  s.tensor = first_or(limits.tensor, 1);
+  s.pipeline = first_or(limits.pipeline, 1);
+  s.context = first_or(limits.context, 1);
+  s.expert = first_or(limits.expert, 1);
+  s.virtual_stages = first_or(limits.virtual_stages, 1);
+  if (s.virtual_stages > 1) s.schedule = Schedule::interleaved;
+  s.micro_batch = first_or(limits.micro_batch, 1);
+  const std::int64_t used = std::int64_t{s.tensor} * s.pipeline * s.context;
+  const std::int64_t room = question.cluster.devices / used;
+  s.data =
+      first_or(limits.data, static_cast<int>(std::max<std::int64_t>(1, room)));
+  return s;
 }
 
 std::optional<Plan> best_plan(Question question) {
@@ -66,6 +89,14 @@ std::vector<Difference> memory_differences(const Plan& ours,
   }
   sort_by_size(differences);
   return differences;
+}
+
+std::vector<Misfit> why_none(const Question& question) {
+  std::optional<Strategy> first;
+  enumerate(question, [&](const Strategy& strategy) {
+    if (!first) first = strategy;
+  });
+  return misfits(question, first ? *first : first_values(question));
 }
 
 Explanation explain(const Question& question, const Strategy& strategy) {

@@ -33,6 +33,11 @@ Explanation explain(const Question& question, const Strategy& strategy);
 Explanation explain(const Question& question, const Strategy& strategy,
                     const std::optional<Plan>& best);
 
+/// The rules that the first strategy of the question's limits breaks, by
+/// engine; of the limits' first values where no product of them makes the
+/// cluster's devices. For when no strategy is legal.
+std::vector<Misfit> why_none(const Question& question);
+
 /// Terms of `ours` that differ from those of `theirs`, largest first.
 std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs);
 std::vector<Difference> memory_differences(const Plan& ours,
