@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
+#include <type_traits>
+#include <vector>
 
 namespace ztplan {
 namespace {
@@ -40,6 +43,14 @@ class CommandLine {
   void add(std::string_view flag, int value) {
     if (value > 0) add(flag, fmt::format("{}", value));
   }
+  template <class Word>
+  void add(std::string_view flag, const std::optional<Word>& word) {
+    if (word) add(flag, std::string(to_text(*word)));
+  }
+  template <class Word>
+  void add_unless(const Word& usual, std::string_view flag, const Word& word) {
+    if (word != usual) add(flag, std::string(to_text(word)));
+  }
   std::string take() { return std::move(line_); }
 
  private:
@@ -58,21 +69,53 @@ void add_machine(CommandLine& line, const Request& request) {
   line.add("--nvme", machine.nvme);
 }
 
-void add_training(CommandLine& line, const Asked& asked) {
+void add_training(CommandLine& line, const Asked& asked, int gpus) {
   const Request& request = asked.request;
   line.add("--engine", request.engine);
   line.add("--seq", request.sequence);
+  const bool fewer = gpus < asked.question.cluster.devices;
   const bool batch = request.global_batch > 0 || request.batch_tokens > 0;
-  line.add("--global-batch", batch ? asked.question.workload.global_batch : 0);
-  if (request.precision) {
-    line.add("--precision", std::string(to_text(*request.precision)));
+  line.add("--global-batch",
+           batch || fewer ? asked.question.workload.global_batch : 0);
+  line.add("--precision", request.precision);
+  line.add("--grad-dtype", request.gradient);
+  line.add("--attention", request.attention);
+  line.add("--optimizer", request.optimizer);
+  line.add("--optimizer-dtype", request.moments);
+  line.add("--param-dtype", request.parameter);
+  line.add_unless({}, "--lora", request.adapters);
+  line.add_unless(Quantize::none, "--quantize", request.quantize);
+  line.add("--loss", request.loss);
+  line.add_unless(Loading::partitioned, "--load", request.loading);
+}
+
+template <class Value>
+std::string listed(const std::vector<Value>& values) {
+  std::string text;
+  for (const Value& value : values) {
+    if (!text.empty()) text += ",";
+    if constexpr (std::is_same_v<Value, int>)
+      text += fmt::format("{}", value);
+    else
+      text += to_text(value);
   }
-  if (request.gradient) {
-    line.add("--grad-dtype", std::string(to_text(*request.gradient)));
-  }
-  if (request.attention) {
-    line.add("--attention", std::string(to_text(*request.attention)));
-  }
+  return text;
+}
+
+void add_search(CommandLine& line, const Request& request) {
+  const Limits& limits = request.limits;
+  line.add("--tp", listed(limits.tensor));
+  line.add("--pp", listed(limits.pipeline));
+  line.add("--vpp", listed(limits.virtual_stages));
+  line.add("--cp", listed(limits.context));
+  line.add("--ep", listed(limits.expert));
+  line.add("--zero", listed(limits.zero));
+  line.add("--offload", listed(limits.offload));
+  line.add("--recompute", listed(limits.recompute));
+  line.add("--micro-batch", listed(limits.micro_batch));
+  line.add_unless(Objective::time, "--objective", request.objective);
+  if (request.margin > 0)
+    line.add("--margin", fmt::format("{}", request.margin));
 }
 
 }  // namespace
@@ -96,7 +139,14 @@ std::string command_text(std::string_view command, const Asked& asked,
   line.add("--model", asked.request.model);
   line.add("--gpus", gpus);
   add_machine(line, asked.request);
-  add_training(line, asked);
+  add_training(line, asked, gpus);
+  return line.take();
+}
+
+std::string larger_plan_text(const Asked& asked) {
+  CommandLine line(
+      command_text("plan", asked, 2 * asked.question.cluster.devices));
+  add_search(line, asked.request);
   return line.take();
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/quantity_text.h"
 #include "report/answer.h"
-#include "report/command_text.h"
 #include "report/curve_text.h"
 #include "report/labelled.h"
 #include "report/memory_facts.h"

@@ -143,14 +143,16 @@ std::vector<Labelled> verdict_lines(const PlanAnswer& answer,
 }
 
 std::string next_command(const PlanAnswer& answer) {
-  const int gpus = answer.asked.question.cluster.devices;
+  const Asked& asked = answer.asked;
   if (answer.ranking.plans.empty()) {
-    const bool more = answer.ranking.nearest_miss.has_value();
-    return command_text("plan", answer.asked, more ? 2 * gpus : gpus);
+    return answer.ranking.nearest_miss
+               ? larger_plan_text(asked)
+               : command_text("plan", asked, asked.question.cluster.devices);
   }
+  const Plan& best = answer.ranking.plans.front();
   return fmt::format("{} --trace step.json --strategy={}",
-                     command_text("simulate", answer.asked, gpus),
-                     short_text(answer.ranking.plans.front().strategy));
+                     command_text("simulate", asked, best.gpus),
+                     short_text(best.strategy));
 }
 
 std::vector<Labelled> closing_lines(const PlanAnswer& answer,

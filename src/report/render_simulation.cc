@@ -2,7 +2,6 @@
 
 #include "base/quantity_text.h"
 #include "report/answer.h"
-#include "report/command_text.h"
 #include "report/labelled.h"
 #include "report/number_text.h"
 #include "report/one_plan_json.h"
