@@ -86,6 +86,21 @@ void check_question(const json& all) {
              {"sequence", "global_batch", "precision", "engine"});
 }
 
+/// Every number that is bytes by its key, or by the unit beside it.
+void check_bytes(const json& part, const std::string& key) {
+  if (part.is_structured()) {
+    for (const auto& [name, inner] : part.items()) check_bytes(inner, name);
+    const bool of_bytes = part.is_object() && part.value("unit", "") == "bytes";
+    if (of_bytes) CHECK(part.at("a").is_number_integer());
+    if (of_bytes) CHECK(part.at("b").is_number_integer());
+    return;
+  }
+  const bool bytes = key.find("bytes") != std::string::npos &&
+                     key.find("second") == std::string::npos;
+  CAPTURE(key);
+  if (bytes && part.is_number()) CHECK(part.is_number_integer());
+}
+
 }  // namespace
 
 TEST_CASE("plan --json has the keys of ztplan.plan/1") {
@@ -212,4 +227,17 @@ TEST_CASE("the same input gives the same bytes, and timing only when asked") {
   CHECK(!json::parse(first).contains("timing"));
   const json timed = answer("plan --timing" + kSmall);
   CHECK(timed.at("timing").at("seconds") > 0);
+}
+
+TEST_CASE("bytes are integers in every answer") {
+  for (const char* line :
+       {"plan", "memory --over-time --strategy zero=1",
+        "simulate --strategy pp=2", "explain --strategy tp=4,sp=1",
+        "compare zero=0 zero=1", "gpus --gpu h100",
+        "check --strategy zero=2"}) {
+    CAPTURE(line);
+    check_bytes(answer(line + kSmall), "");
+  }
+  check_bytes(answer("hardware"), "");
+  check_bytes(answer("models"), "");
 }

@@ -73,6 +73,14 @@ std::vector<Line> lines_of(const Plan& a, const Plan& b) {
   return lines;
 }
 
+void write_value(JsonWriter& json, const Line& line, const char* key,
+                 double value) {
+  if (std::string_view(line.unit) == "bytes")
+    json.field(key, std::llround(value));
+  else
+    json.field(key, value);
+}
+
 std::string compare_json(const Compared& a, const Compared& b,
                          const Showing& showing) {
   JsonWriter json(JsonWriter::Layout::indented);
@@ -85,7 +93,9 @@ std::string compare_json(const Compared& a, const Compared& b,
   json.key("differences").begin_array();
   for (const Line& line : lines_of(a.plan, b.plan)) {
     json.begin_object().field("term", line.term).field("unit", line.unit);
-    json.field("a", line.a).field("b", line.b).end_object();
+    write_value(json, line, "a", line.a);
+    write_value(json, line, "b", line.b);
+    json.end_object();
   }
   json.end_array();
   write_timing(json, showing);

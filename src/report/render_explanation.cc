@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "base/quantity_text.h"
 #include "report/answer.h"
@@ -37,32 +37,28 @@ Paint color_of(Verdict verdict) {
 }
 
 // "1.20 s more bubble (1.50 s against 0.30 s)".
-std::string time_reason(const Difference& d) {
-  const double more = d.ours - d.theirs;
-  return fmt::format("{} {} {} ({} against {})", text(Seconds{std::abs(more)}),
-                     more > 0 ? "more" : "less", d.term, text(Seconds{d.ours}),
-                     text(Seconds{d.theirs}));
+template <class Value>
+std::string reason_of(const Difference<Value>& d) {
+  const bool more = d.ours > d.theirs;
+  const Value size = more ? d.ours - d.theirs : d.theirs - d.ours;
+  return fmt::format("{} {} {} ({} against {})", text(size),
+                     more ? "more" : "less", d.term, text(d.ours),
+                     text(d.theirs));
 }
 
-std::string memory_reason(const Difference& d) {
-  const auto bytes = [](double value) {
-    return text(Bytes{std::llround(value)});
-  };
-  const double more = d.ours - d.theirs;
-  return fmt::format("{} {} {} ({} against {})", bytes(std::abs(more)),
-                     more > 0 ? "more" : "less", d.term, bytes(d.ours),
-                     bytes(d.theirs));
+template <class Value>
+std::vector<std::string> largest(const std::vector<Difference<Value>>& all) {
+  std::vector<std::string> found;
+  for (std::size_t i = 0; i < std::min(all.size(), kReasons); ++i)
+    found.push_back(reason_of(all[i]));
+  return found;
 }
 
 std::vector<std::string> reasons(const Explanation& explanation) {
-  std::vector<std::string> found;
-  if (!explanation.best) return found;
-  const bool memory = explanation.verdict == Verdict::does_not_fit;
-  for (const Difference& d : memory ? explanation.memory : explanation.time) {
-    if (found.size() == kReasons) break;
-    found.push_back(memory ? memory_reason(d) : time_reason(d));
-  }
-  return found;
+  if (!explanation.best) return {};
+  return explanation.verdict == Verdict::does_not_fit
+             ? largest(explanation.memory)
+             : largest(explanation.time);
 }
 
 std::string step_against_best(const Explanation& e) {
@@ -81,12 +77,13 @@ std::string largest_sentence(const MemoryBreakdown& memory) {
 
 // JSON.
 
+template <class Value>
 void write_differences(JsonWriter& json, const char* key, const char* unit,
-                       const std::vector<Difference>& differences) {
+                       const std::vector<Difference<Value>>& differences) {
   json.key(key).begin_array();
-  for (const Difference& d : differences) {
+  for (const Difference<Value>& d : differences) {
     json.begin_object().field("term", d.term);
-    json.field(fmt::format("{}", unit), d.ours);
+    json.field(unit, d.ours);
     json.field(fmt::format("best_{}", unit), d.theirs).end_object();
   }
   json.end_array();
@@ -177,16 +174,13 @@ Table difference_table(const Explanation& e) {
                {"best", Align::right},
                {"difference", Align::right}},
               {}};
-  for (const Difference& d : e.time) {
-    table.rows.push_back({d.term, text(Seconds{d.ours}),
-                          text(Seconds{d.theirs}),
-                          fmt::format("{:+.4f} s", d.ours - d.theirs)});
+  for (const auto& d : e.time) {
+    table.rows.push_back({d.term, text(d.ours), text(d.theirs),
+                          fmt::format("{:+.4f} s", (d.ours - d.theirs).value)});
   }
-  for (const Difference& d : e.memory) {
-    const auto bytes = [](double value) { return Bytes{std::llround(value)}; };
-    table.rows.push_back(
-        {d.term, text(bytes(d.ours)), text(bytes(d.theirs)),
-         fmt::format("{:+.2f} GiB", gib(bytes(d.ours - d.theirs)))});
+  for (const auto& d : e.memory) {
+    table.rows.push_back({d.term, text(d.ours), text(d.theirs),
+                          fmt::format("{:+.2f} GiB", gib(d.ours - d.theirs))});
   }
   return table;
 }

@@ -9,13 +9,13 @@
 namespace ztplan {
 namespace {
 
-void sort_by_size(std::vector<Difference>& differences) {
-  std::erase_if(differences,
-                [](const Difference& d) { return d.ours == d.theirs; });
+template <class Value>
+void sort_by_size(std::vector<Difference<Value>>& differences) {
+  std::erase_if(differences, [](const auto& d) { return d.ours == d.theirs; });
   std::stable_sort(differences.begin(), differences.end(),
-                   [](const Difference& a, const Difference& b) {
-                     return std::abs(a.ours - a.theirs) >
-                            std::abs(b.ours - b.theirs);
+                   [](const auto& a, const auto& b) {
+                     return std::abs((a.ours - a.theirs).value) >
+                            std::abs((b.ours - b.theirs).value);
                    });
 }
 
@@ -67,25 +67,23 @@ Verdict judge(const Explanation& e) {
 
 }  // namespace
 
-std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs) {
-  std::vector<Difference> differences;
+TimeDifferences time_differences(const Plan& ours, const Plan& theirs) {
+  TimeDifferences differences;
   for (int i = 0; i < kTimeTerms; ++i) {
     const auto term = static_cast<TimeTerm>(i);
-    differences.push_back({std::string(to_text(term)), ours.time[term].value,
-                           theirs.time[term].value});
+    differences.push_back(
+        {std::string(to_text(term)), ours.time[term], theirs.time[term]});
   }
   sort_by_size(differences);
   return differences;
 }
 
-std::vector<Difference> memory_differences(const Plan& ours,
-                                           const Plan& theirs) {
-  std::vector<Difference> differences;
+MemoryDifferences memory_differences(const Plan& ours, const Plan& theirs) {
+  MemoryDifferences differences;
   for (int i = 0; i < kTerms; ++i) {
     const auto term = static_cast<Term>(i);
-    differences.push_back({std::string(to_text(term)),
-                           static_cast<double>(ours.memory[term].value),
-                           static_cast<double>(theirs.memory[term].value)});
+    differences.push_back(
+        {std::string(to_text(term)), ours.memory[term], theirs.memory[term]});
   }
   sort_by_size(differences);
   return differences;

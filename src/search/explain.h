@@ -13,10 +13,13 @@ namespace ztplan {
 enum class Verdict { best, slower, does_not_fit, illegal };
 
 /// A term of time or memory in which two plans differ.
+template <class Value>
 struct Difference {
   std::string term;
-  double ours = 0, theirs = 0;  // seconds or bytes
+  Value ours, theirs;
 };
+using TimeDifferences = std::vector<Difference<Seconds>>;
+using MemoryDifferences = std::vector<Difference<Bytes>>;
 
 struct Explanation {
   Verdict verdict = Verdict::best;
@@ -24,7 +27,8 @@ struct Explanation {
   std::optional<Plan> plan;      // when legal
   std::optional<Shortage> lack;  // when it does not fit
   std::optional<Plan> best;      // the first of the ranking, if any fits
-  std::vector<Difference> time, memory;  // against `best`, largest first
+  TimeDifferences time;          // against `best`, largest first
+  MemoryDifferences memory;      // likewise
 };
 
 Explanation explain(const Question& question, const Strategy& strategy);
@@ -39,8 +43,7 @@ Explanation explain(const Question& question, const Strategy& strategy,
 std::vector<Misfit> why_none(const Question& question);
 
 /// Terms of `ours` that differ from those of `theirs`, largest first.
-std::vector<Difference> time_differences(const Plan& ours, const Plan& theirs);
-std::vector<Difference> memory_differences(const Plan& ours,
-                                           const Plan& theirs);
+TimeDifferences time_differences(const Plan& ours, const Plan& theirs);
+MemoryDifferences memory_differences(const Plan& ours, const Plan& theirs);
 
 }  // namespace ztplan
