@@ -211,22 +211,66 @@ void add_flag(CLI::App& app, const Flag& flag, Flags& flags) {
   }
 }
 
+[[noreturn]] void refuse_empty(const std::string& command,
+                               const std::string& name) {
+  throw Error(fmt::format("{} needs a value", name),
+              fmt::format("ztplan {} --help shows which", command));
+}
+
+// The flag whose name CLI11's words hold: the longest, as --gpus-per-node
+// holds --gpus too; null when there is none. Of a switch it writes no dashes.
+const CLI::Option* option_in(const CLI::App& app, const std::string& words) {
+  const CLI::Option* found = nullptr;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string& name = option->get_name();
+    const std::size_t dashes = name.find_first_not_of('-');
+    const bool named = words.find(name) != std::string::npos ||
+                       words.starts_with(name.substr(dashes) + " ");
+    const bool longer =
+        found == nullptr || name.size() > found->get_name().size();
+    if (named && longer) found = option;
+  }
+  return found;
+}
+
 // CLI11's own words for what went wrong, as a sentence of ours.
 [[noreturn]] void refuse(const std::string& command, const CLI::App& app,
                          const CLI::ParseError& problem) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (std::string(problem.what()).find(name) == std::string::npos) continue;
-    if (option->count() > 1) {
-      throw Error(fmt::format("{} is given {} times", name, option->count()),
-                  "give it once");
-    }
-    if (option->get_expected_min() > 0) {
-      throw Error(fmt::format("{} needs a value", name),
-                  fmt::format("ztplan {} --help shows which", command));
-    }
+  const CLI::Option* option = option_in(app, problem.what());
+  if (option == nullptr)
+    throw Error(problem.what(), fmt::format("see ztplan {} --help", command));
+  const std::string name = option->get_name();
+  if (option->get_expected_min() == 0)
+    throw Error(fmt::format("{} takes no value", name),
+                fmt::format("write {} alone, or leave it out", name));
+  if (option->count() > 1)
+    throw Error(fmt::format("{} is given {} times", name, option->count()),
+                "give it once");
+  refuse_empty(command, name);
+}
+
+// What CLI11 reads otherwise: "--model= --gpus 8" as the model "--gpus", and
+// "-o=x" as the file "=x".
+void refuse_equals(const std::string& command,
+                   std::span<const std::string> words) {
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (!word.starts_with("-") || equals == std::string::npos) continue;
+    const std::string name = word.substr(0, equals);
+    if (equals + 1 == word.size()) refuse_empty(command, name);
+    if (!word.starts_with("--"))
+      throw Error(fmt::format("{} takes no =", name),
+                  fmt::format("write {} {}", name, word.substr(equals + 1)));
   }
-  throw Error(problem.what(), fmt::format("see ztplan {} --help", command));
+}
+
+// "-o ''" is no way to say nothing: a script's variable was empty.
+void refuse_empty_values(const std::string& command, const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_expected_min() == 0) continue;
+    for (const std::string& value : option->results())
+      if (value.empty()) refuse_empty(command, option->get_name());
+  }
 }
 
 }  // namespace
@@ -258,12 +302,14 @@ Flags parse_flags(const std::string& command,
   for (const FlagGroup* group : groups) {
     for (const Flag& flag : group->flags) add_flag(app, flag, flags);
   }
+  refuse_equals(command, words);
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& problem) {
     refuse(command, app, problem);
   }
+  refuse_empty_values(command, app);
   flags.words = app.remaining();
   for (const std::string& word : flags.words) {
     if (word.starts_with("-") && word != "-") {

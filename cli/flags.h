@@ -61,7 +61,8 @@ extern const FlagGroup kToleranceFlags;
 extern const FlagGroup kOutputFlags;
 
 /// Throws `Error` for an unknown flag, with the nearest one there is, for one
-/// without its value and for one given twice.
+/// without its value or with an empty one, for a switch with one, and for one
+/// given twice.
 Flags parse_flags(const std::string& command,
                   std::span<const FlagGroup* const> groups,
                   std::span<const std::string> words);

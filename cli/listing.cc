@@ -9,7 +9,8 @@ namespace ztplan {
 
 std::string shown_name(const std::string& command, const Flags& flags) {
   if (flags.words.empty()) return "";
-  if (flags.words[0] == "show" && flags.words.size() == 2) {
+  if (flags.words[0] == "show" && flags.words.size() == 2 &&
+      !flags.words[1].empty()) {
     return flags.words[1];
   }
   const std::string& name = flags.words.back();

@@ -1,6 +1,7 @@
 // The program's table of contents: find the command, run it, catch once.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <vector>
@@ -47,17 +48,23 @@ Exit run(Words words) {
     note(help_text());
     return Exit::bad_input;
   }
-  const std::string& first = words[0];
-  if (first == "--version" || first == "-V") return run_command({"version"});
+  std::string& first = words[0];
+  if (first == "--version" || first == "-V") first = "version";
   const bool help = first == "help" || first == "--help" || first == "-h";
   if (!help) return run_command(words);
-  print(words.size() == 1 ? help_text() : help_text(find_command(words[1])));
+  const auto topic =
+      std::find_if(words.begin() + 1, words.end(),
+                   [](const auto& word) { return !word.starts_with("-"); });
+  print(topic == words.end() ? help_text() : help_text(find_command(*topic)));
   return Exit::yes;
 }
 
 bool wants_json(const Words& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--json" || words[i] == "--format=json") return true;
+    if (words[i] == "--json" || words[i].starts_with("--json=") ||
+        words[i] == "--format=json") {
+      return true;
+    }
     const bool next = i + 1 < words.size() && words[i + 1] == "json";
     if (words[i] == "--format" && next) return true;
   }

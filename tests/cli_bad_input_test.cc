@@ -47,11 +47,29 @@ TEST_CASE("wrong commands and flags get the nearest right one") {
               {"plan --zzz", 2, "has no flag"},
               {"plan --gpus", 2, "--gpus needs a value"},
               {"plan --gpus 8 --gpus 16", 2, "--gpus is given 2 times"},
+              {"plan --gpus-per-node", 2, "--gpus-per-node needs a value"},
+              {"plan --strict=1", 2, "--strict takes no value"},
+              {"--version extra", 2, "version does not take"},
+              {"models show ''", 2, "ztplan models show NAME"},
               {"plan 175b", 2, "plan does not take \"175b\""},
               {"models list", 2, "ztplan models show NAME"},
               {"models show a b", 2, "does not take"},
               {"help plna", 2, "did you mean plan?"}},
              ".");
+}
+
+TEST_CASE("an empty value is no way to leave a flag out") {
+  check_rows(
+      {{"plan --model gpt2 --gpus 8 -o ''", 2, "--output needs a value"},
+       {"plan --model gpt2 --gpus 8 --gpu ''", 2, "--gpu needs a value"},
+       {"plan --model '' --gpus 8", 2, "--model needs a value"},
+       {"plan --model= --gpus 8", 2, "--model needs a value"},
+       {"plan --model gpt2 --gpus 8 -o=x", 2, "write -o x"},
+       {"plan --model gpt2 --gpus 8 --tp ''", 2, "--tp needs a value"},
+       {"simulate --model gpt2 --strategy tp=1 --trace ''", 2,
+        "--trace needs a value"},
+       {"memory --model gpt2 --strategy ''", 2, "--strategy needs a value"}},
+      ".");
 }
 
 TEST_CASE("wrong values are refused with what is expected") {

@@ -211,10 +211,17 @@ TEST_CASE("validate --json has the keys of ztplan.validate/1") {
   CHECK(all.at("time").at("count") == 1);
 }
 
+TEST_CASE("the version is JSON however it is asked") {
+  for (const char* line : {"version", "--version", "-V"})
+    CHECK(answer(line).at("schema") == "ztplan.version/1");
+}
+
 TEST_CASE("an error is JSON on stdout, with the exit code of its kind") {
   const Answer bad = run_json("plan --model gtp2 --gpus 8");
   CHECK(bad.exit_code == 2);
   check_keys(bad.data.at("error"), {"code", "message", "hint"});
+  const json override = json::parse(run_line("plan --json=1").output);
+  CHECK(override.at("error").at("message") == "--json takes no value");
   const Answer illegal = run_json("memory --model gpt2 --strategy tp=5");
   CHECK(illegal.exit_code == 4);
   check_keys(illegal.data.at("error"), {"code", "message", "hint"});
