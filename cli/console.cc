@@ -25,21 +25,30 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kFirstProgress = 500ms;
 constexpr auto kProgressPeriod = 100ms;
-constexpr char kEraseLine[] = "\r\x1b[K";
+// Blanks, as not every terminal knows the sequence that erases a line.
+constexpr char kEraseLine[] = "\r                                        \r";
 
 // What a signal handler may touch: the half-written file, and whether a
 // progress line stands on the terminal.
 char temporary_path[PATH_MAX] = "";
 volatile std::sig_atomic_t progress_shown = 0;
 
-extern "C" void stop_on_interrupt(int) {
+extern "C" void stop_on_signal(int signal) {
   if (temporary_path[0] != '\0') unlink(temporary_path);
   if (progress_shown != 0) {
     [[maybe_unused]] const auto written =
         write(STDERR_FILENO, kEraseLine, sizeof kEraseLine - 1);
   }
   constexpr int kInterrupted = 130;
-  _exit(kInterrupted);
+  if (signal == SIGINT) _exit(kInterrupted);
+  std::signal(signal, SIG_DFL);  // whoever waits sees what ended it
+  std::raise(signal);
+}
+
+// What `nohup` ignores stays ignored.
+void stop_unless_ignored(int signal) {
+  if (std::signal(signal, stop_on_signal) == SIG_IGN)
+    std::signal(signal, SIG_IGN);
 }
 
 void open_if_closed(int descriptor, int mode) {
@@ -76,33 +85,48 @@ Format wanted_format(const Flags& flags) {
   return format;
 }
 
-// Where a symbolic link leads, so that the link survives.
-std::string final_path(const std::string& path) {
-  std::error_code problem;
-  const auto real = std::filesystem::canonical(path, problem);
-  return problem ? path : real.string();
+// Where a symbolic link leads, so that the link survives, be there a file yet
+// or not.
+std::filesystem::path final_path(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code none;
+  for (int links = 0; std::filesystem::is_symlink(path, none); ++links) {
+    if (links == kMostLinks)
+      throw Error(fmt::format("{} is a loop of links", quote(path.string())));
+    path = path.parent_path() / std::filesystem::read_symlink(path);
+  }
+  return path;
+}
+
+// Permissions of the file at `path`; of a new one when there is none.
+mode_t mode_of(const std::filesystem::path& path) {
+  struct stat status {};
+  constexpr mode_t kPermissions = 07777;
+  if (stat(path.c_str(), &status) == 0) return status.st_mode & kPermissions;
+  const mode_t mask = umask(0);
+  umask(mask);
+  constexpr mode_t kReadWrite = 0666;
+  return kReadWrite & ~mask;
 }
 
 // A new empty file beside `path`, removed unless it is kept.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& path) : path_(path + ".XXXXXX") {
+  explicit TemporaryFile(const std::filesystem::path& path)
+      : path_((path.parent_path() / ".ztplan-XXXXXX").string()) {
     if (path_.size() >= PATH_MAX) throw Error("the file name is too long");
     const int descriptor = mkstemp(path_.data());
     if (descriptor < 0) {
-      throw Error(fmt::format("cannot write {}: {}", quote(path),
+      throw Error(fmt::format("cannot write {}: {}", quote(path.string()),
                               std::strerror(errno)));
     }
     std::copy_n(path_.c_str(), path_.size() + 1, temporary_path);
-    const mode_t mask = umask(0);
-    umask(mask);
-    constexpr mode_t kReadWrite = 0666;
-    fchmod(descriptor, kReadWrite & ~mask);
+    fchmod(descriptor, mode_of(path));
     close(descriptor);
   }
   ~TemporaryFile() {
-    temporary_path[0] = '\0';
     unlink(path_.c_str());
+    temporary_path[0] = '\0';
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -154,7 +178,9 @@ void prepare_process() {
   open_if_closed(STDOUT_FILENO, O_WRONLY);
   open_if_closed(STDERR_FILENO, O_WRONLY);
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGINT, stop_on_interrupt);
+  std::signal(SIGINT, stop_on_signal);
+  stop_unless_ignored(SIGTERM);
+  stop_unless_ignored(SIGHUP);
 }
 
 void print(std::string_view text) {
@@ -190,7 +216,7 @@ void check_target(const std::string& path, Overwrite overwrite) {
 void write_whole(const std::string& path, Overwrite overwrite,
                  const std::function<void(std::ostream&)>& write) {
   check_target(path, overwrite);
-  const std::string target = final_path(path);
+  const std::string target = final_path(path).string();
   const TemporaryFile temporary(target);
   std::ofstream out(temporary.path(), std::ios::binary);
   write(out);
@@ -217,7 +243,8 @@ void ProgressLine::show(std::int64_t count) {
   next_ = now + kProgressPeriod;
   shown_ = true;
   progress_shown = 1;
-  note(fmt::format("{}{} {}", kEraseLine, count, noun_));
+  // Counts only grow, so that each line covers the one before.
+  note(fmt::format("\r{} {}", count, noun_));
 }
 
 }  // namespace ztplan

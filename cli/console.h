@@ -31,7 +31,7 @@ Console make_console(const Flags& flags);
 
 /// Before anything else: a closed stdin, stdout or stderr cannot become
 /// another file, a closed pipe is no signal, Ctrl-C removes half a file and
-/// exits with 130.
+/// exits with 130; so do SIGTERM and SIGHUP, which then end the process.
 void prepare_process();
 
 /// Writes all of `text` to stdout at once. A reader that has gone away is no
@@ -46,7 +46,8 @@ enum class Overwrite { no, yes };
 void check_target(const std::string& path, Overwrite overwrite);
 
 /// Writes a file through a temporary one beside it, so that it is there whole
-/// or not at all. Throws as `check_target` does.
+/// or not at all. A link is written through, permissions stay. Throws as
+/// `check_target` does.
 void write_whole(const std::string& path, Overwrite overwrite,
                  const std::function<void(std::ostream&)>& write);
 

@@ -137,6 +137,39 @@ TEST_CASE("a file is written whole or not at all") {
   CHECK(content(here.file("real.json")) != "old");
 }
 
+TEST_CASE("a link that leads nowhere yet is written through") {
+  const TemporaryDirectory here;
+  const std::string line = "plan --model gpt2 --gpus 8 -o link.json";
+  std::filesystem::create_directory(here.file("far"));
+  ::symlink("far/real.json", here.file("link.json").c_str());
+  CHECK(run_line(line, here.path()).exit_code == 0);
+  CHECK(std::filesystem::is_symlink(here.file("link.json")));
+  CHECK(std::filesystem::is_regular_file(here.file("far/real.json")));
+  CHECK(run_line(line, here.path()).exit_code == 2);  // it is there now
+  ::symlink("loop.json", here.file("loop.json").c_str());
+  CHECK(run_line("plan --model gpt2 --gpus 8 -o loop.json", here.path())
+            .exit_code == 2);
+}
+
+TEST_CASE("a file that is overwritten keeps its permissions") {
+  const TemporaryDirectory here;
+  const std::string path = here.write("plan.json", "old");
+  using std::filesystem::perms;
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
+  CHECK(run_line("plan --model gpt2 --gpus 8 --force -o plan.json", here.path())
+            .exit_code == 0);
+  CHECK(std::filesystem::status(path).permissions() ==
+        (perms::owner_read | perms::owner_write));
+}
+
+TEST_CASE("a file may have the longest name there is") {
+  const TemporaryDirectory here;
+  const std::string name = std::string(250, 'a') + ".json";
+  CHECK(run_line("plan --model gpt2 --gpus 8 -o " + name, here.path())
+            .exit_code == 0);
+  CHECK(std::filesystem::exists(here.file(name)));
+}
+
 TEST_CASE("a trace is JSON with the tracks of every stage") {
   const TemporaryDirectory here;
   const CommandResult result = run_line(
@@ -183,6 +216,38 @@ TEST_CASE("Ctrl-C ends with 130 and leaves no file") {
   const bool done = result.output.ends_with("\n0\n");
   CHECK((done || result.output == "130\n"));
   CHECK(files_in(here.path()) == (done ? 1 : 0));
+}
+
+TEST_CASE("a signal that ends it leaves no half a file") {
+  struct Row {
+    std::string signal, says;
+  };
+  for (const Row& row : {Row{"TERM", "143\n"}, Row{"HUP", "129\n"}}) {
+    CAPTURE(row.signal);
+    const TemporaryDirectory here;
+    const CommandResult result = shell(
+        "\"$1\" simulate --model gpt2 --strategy dp=2,pp=4 --global-batch "
+        "200000 --trace step.json & p=$!; i=0; "
+        "while [ -z \"$(ls -A)\" ] && [ $i -lt 3000 ]; "
+        "do sleep 0.01; i=$((i+1)); done; kill -" +
+            row.signal + " $p; wait $p; echo $?",
+        here.path());
+    CHECK(result.output == row.says);
+    CHECK(files_in(here.path()) == 0);
+  }
+}
+
+TEST_CASE("progress needs nothing of a terminal but a carriage return") {
+  if (std::system("command -v script >/dev/null") != 0) return;
+  const TemporaryDirectory here;
+  const std::string seen =
+      shell(
+          "TERM=dumb script -qec \"'$1' plan --model deepseek-v3 --gpus 4096 "
+          ">plan.txt\" /dev/null",
+          here.path())
+          .output;
+  CHECK(seen.find(" strategies considered") != std::string::npos);
+  CHECK(seen.find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("the next command of plan is one that works") {
