@@ -8,8 +8,9 @@
 using namespace ztplan;
 
 TEST_CASE("a slip finds the name that was meant") {
-  const std::vector<std::string> names{"gpt3-175b", "llama3-70b", "llama3-8b",
-                                       "175b", "bloom-176b"};
+  const std::vector<std::string> names{
+      "gpt3-175b", "llama3-70b", "llama3-8b", "175b",    "bloom-176b",
+      "llama-13b", "gpt-j",      "gpt2",      "mixtral", "mistral-7b"};
   struct Row {
     const char *wrong, *meant;
   };
@@ -20,6 +21,12 @@ TEST_CASE("a slip finds the name that was meant") {
       {"GPT3-175B", "gpt3-175b"},
       {"157b", "175b"},
       {"bloom", "bloom-176b"},
+      {"llama3", "llama3-8b"},
+      {"mistral", "mistral-7b"},
+      {"mistrall", "mixtral"},
+      {"llama3-8b-instruct", "llama3-8b"},
+      {"gpt-2", "gpt2"},
+      {"GPT_J", "gpt-j"},
       {"zebra", ""},
       {"x", ""},
       {"", ""},

@@ -1,8 +1,10 @@
 #include "base/nearest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 namespace ztplan {
 namespace {
@@ -14,6 +16,15 @@ std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+/// Its letters and digits alone.
+std::string bare(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += c;
   }
   return out;
 }
@@ -38,26 +49,38 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+/// How `slip` may stand for `name`, best first.
+enum class Likeness { same, begun, close, extended, far };
+
+Likeness kind_of(const std::string& slip, const std::string& name,
+                 std::size_t distance) {
+  if (bare(slip) == bare(name)) return Likeness::same;
+  if (slip.size() >= kShortStart && name.starts_with(slip))
+    return Likeness::begun;
+  const std::size_t longest = std::max(name.size(), slip.size());
+  if (distance * 3 <= longest) return Likeness::close;
+  const bool extends = name.size() >= kShortStart && slip.starts_with(name);
+  return extends ? Likeness::extended : Likeness::far;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view wrong,
                          std::span<const std::string> candidates) {
   if (wrong.empty() || wrong.size() > kLongest) return "";
   const std::string slip = lower(wrong);
-  std::string best, begun;
-  std::size_t least = kLongest;
+  std::string best;
+  std::pair least(Likeness::far, std::size_t{0});
   for (const std::string& candidate : candidates) {
     const std::string name = lower(candidate);
-    const std::size_t longest = std::max(name.size(), slip.size());
     const std::size_t distance = edit_distance(slip, name);
-    if (distance * 3 <= longest && distance < least) {
-      least = distance;
+    const std::pair likeness(kind_of(slip, name, distance), distance);
+    if (likeness < least) {
+      least = likeness;
       best = candidate;
     }
-    const bool begins = slip.size() >= kShortStart && name.starts_with(slip);
-    if (begins && begun.empty()) begun = candidate;
   }
-  return best.empty() ? begun : best;
+  return best;
 }
 
 std::string nearest_values(long wanted, std::span<const long> values) {

@@ -8,9 +8,10 @@
 
 namespace ztplan {
 
-/// The candidate with the least edit distance when it is close enough to be a
-/// slip (at most a third of the letters), else the first that begins with
-/// `wrong`; empty otherwise. Case does not count.
+/// The candidate that differs from `wrong` in its dashes alone, else one that
+/// begins with it, else one close enough to be a slip (an edit distance of at
+/// most a third of the letters), else one that `wrong` begins with; of several
+/// the closest; empty for none. Case does not count.
 std::string nearest_name(std::string_view wrong,
                          std::span<const std::string> candidates);
 
