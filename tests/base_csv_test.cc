@@ -55,7 +55,8 @@ TEST_CASE("a bad row is named by its line") {
         "f: line 2: expected a comma or the end of the line, found \"y\"");
   CHECK(parse_refusal("a\nx\ry") ==
         "f: line 2: expected a comma or the end of the line, found \"\\x0d\"");
-  CHECK(parse_refusal("a,a\n").ends_with("column \"a\" stands twice"));
+  CHECK(parse_refusal("a,a\n1,2\n")
+            .ends_with("line 1: column \"a\" stands twice"));
   CHECK(parse_refusal("a,\n").ends_with("a column without a name"));
   CHECK(parse_refusal("") == "f: it is empty");
   CHECK(parse_refusal("\n\r\n") == "f: it is empty");

@@ -47,7 +47,10 @@ class Scanner {
   }
 
   [[noreturn]] void fail(const std::string& message) const {
-    throw Error(fmt::format("{}: line {}: {}", origin_, line_, message));
+    fail(line_, message);
+  }
+  [[noreturn]] void fail(std::size_t line, const std::string& message) const {
+    throw Error(fmt::format("{}: line {}: {}", origin_, line, message));
   }
 
  private:
@@ -93,15 +96,14 @@ class Scanner {
   std::size_t line_ = 1;
 };
 
-void check_columns(const std::vector<std::string>& columns,
-                   const Scanner& scanner) {
-  std::vector<std::string> sorted = columns;
+void check_columns(const Record& header, const Scanner& scanner) {
+  std::vector<std::string> sorted = header.cells;
   std::ranges::sort(sorted);
-  if (sorted.front().empty()) scanner.fail("a column without a name");
+  if (sorted.front().empty())
+    scanner.fail(header.line, "a column without a name");
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) {
-    scanner.fail("column " + quote(*twice) + " stands twice");
-  }
+  if (twice != sorted.end())
+    scanner.fail(header.line, "column " + quote(*twice) + " stands twice");
 }
 
 }  // namespace
@@ -151,8 +153,8 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
   if (!scanner.read(record)) {
     throw Error(origin + ": it is empty", "its first line names the columns");
   }
+  check_columns(record, scanner);
   content->columns = std::move(record.cells);
-  check_columns(content->columns, scanner);
   while (scanner.read(record)) {
     if (record.cells.size() != content->columns.size()) {
       throw Error(fmt::format("{}: line {}: {} cells where the header has {}",
