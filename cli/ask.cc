@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/quantity_text.h"
@@ -55,8 +57,11 @@ template <class Parse>
 auto parse_each(const std::string& typed, const Parse& parse) {
   std::vector<decltype(parse(std::string_view()))> values;
   if (typed.empty()) return values;
-  for (const std::string_view item : split(typed, ','))
-    values.push_back(parse(item));
+  for (const std::string_view item : split(typed, ',')) {
+    const auto value = parse(item);
+    if (std::ranges::find(values, value) == values.end())
+      values.push_back(value);
+  }
   return values;
 }
 
@@ -193,6 +198,7 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
   // A range longer than this is a slip, and would only be slow.
   constexpr int kLongestRange = 4096;
   std::vector<int> values;
+  std::set<int> seen;
   for (const std::string_view item : split(typed, ',')) {
     int low = 0;
     int high = 0;
@@ -204,7 +210,8 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
           flag, typed,
           fmt::format("numbers from {} to {} as 1,2,4 or 1..3", least, most));
     }
-    for (int value = low; value <= high; ++value) values.push_back(value);
+    for (int value = low; value <= high; ++value)
+      if (seen.insert(value).second) values.push_back(value);
   }
   return values;
 }

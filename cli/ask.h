@@ -20,7 +20,7 @@ Strategy strategy_of(Flags& flags);
 
 /// "8": a whole number from 1 to `most`.
 int parse_whole(std::string_view flag, const std::string& typed, int most);
-/// "1,2,4", "0..3": whole numbers from `least` to `most`.
+/// "1,2,4", "0..3": whole numbers from `least` to `most`, each once.
 std::vector<int> parse_list(std::string_view flag, const std::string& typed,
                             int least, int most);
 /// "2.5": USD, above 0 and finite.

@@ -118,6 +118,25 @@ TEST_CASE("wrong values are refused with what is expected") {
       ".");
 }
 
+TEST_CASE("what was typed is not echoed at length, nor done over again") {
+  const auto ones = [](int count, char between) {
+    std::string text = "1";
+    for (int i = 1; i < count; ++i) text += std::string(1, between) + "1";
+    return text;
+  };
+  for (const int count : {500, 60'000}) {
+    CAPTURE(count);
+    const CommandResult result =
+        run_line("memory --model gpt2 --gpus 8 --strategy pp=2,stages=" +
+                 ones(count, '-'));
+    CHECK(result.exit_code == (count == 500 ? 4 : 2));
+    CHECK(result.errors.size() < 400);
+  }
+  const std::string line = "plan --model gpt2 --gpus 8 --zero ";
+  CHECK(run_line(line + ones(60'000, ',')).output ==
+        run_line(line + "1").output);
+}
+
 TEST_CASE("an illegal strategy gets the rule and the nearest legal values") {
   check_rows({{"memory --model gpt2 --strategy tp=5", 4, "tp"},
               {"simulate --model gpt2 --strategy pp=5", 4, "rule"},

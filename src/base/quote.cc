@@ -53,6 +53,12 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+std::string shortened(std::string text) {
+  if (text.size() <= kLongest) return text;
+  text.resize(kLongest);
+  return text + "...";
+}
+
 std::string quote(std::string_view text) {
   std::string out = "\"";
   std::size_t i = 0;

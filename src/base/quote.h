@@ -10,6 +10,9 @@ namespace ztplan {
 /// bytes that are not UTF-8 appear as \n, \" or \x1b.
 std::string quote(std::string_view text);
 
+/// The first 60 bytes of plain text of our own, and "..." for the rest.
+std::string shortened(std::string text);
+
 /// Length of the valid UTF-8 sequence `text` begins with; 0 when it does not.
 std::size_t utf8_length(std::string_view text);
 

@@ -23,6 +23,8 @@ namespace {
 constexpr char kStageForms[] =
     "even, ends or the layers of each stage or chunk as in 7-8-8-7";
 
+constexpr std::size_t kMostListed = 10'000;  // the layers a model may have
+
 void parse_stages(std::string_view value, Strategy& strategy) {
   if (value == "even") return;
   if (value == "ends") {
@@ -31,7 +33,8 @@ void parse_stages(std::string_view value, Strategy& strategy) {
   }
   for (const std::string_view piece : split(value, '-')) {
     const std::optional<int> layers = integer_in(piece, 0, kMaxSize);
-    if (!layers) refuse("stages", value, kStageForms);
+    if (!layers || strategy.stage_layers.size() == kMostListed)
+      refuse("stages", value, kStageForms);
     strategy.stage_layers.push_back(*layers);
   }
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/quote.h"
 #include "strategy/engines/rules.h"
 #include "strategy/stages.h"
 
@@ -62,8 +63,8 @@ std::string why_list(int layers, const Strategy& s) {
   return fmt::format(
       "stages={} is {} numbers with {} layers; pp {} needs {} "
       "with {} layers",
-      fmt::join(s.stage_layers, "-"), s.stage_layers.size(), sum, s.pipeline,
-      numbers, layers);
+      shortened(fmt::format("{}", fmt::join(s.stage_layers, "-"))),
+      s.stage_layers.size(), sum, s.pipeline, numbers, layers);
 }
 
 std::string why_layers(int layers, const Strategy& s) {
