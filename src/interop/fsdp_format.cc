@@ -19,12 +19,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = R"(# Applies fsdp.json to a model: see README.md.
 import json
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard)
+from torch.utils.checkpoint import checkpoint
 
 PLAN = json.loads(Path(__file__).with_name("fsdp.json").read_text())
 
@@ -35,11 +37,18 @@ def device_mesh(device="cuda"):
         device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
+def recomputed(blocks):
+    """How many of the blocks run forward again in backward."""
+    mode, _, layers = PLAN["recompute"].partition(":")
+    return int(layers or blocks) if mode == "full" else 0
+
+
 def shard(model, blocks, mesh=None):
     """Shards `blocks` (the transformer layers) and then `model`."""
     mesh = mesh or device_mesh()
-    names = [n for n in ("dp_replicate", "dp_shard")
-             if PLAN["mesh"][n] > 1] or ["dp_shard"]
+    # A mesh of one dimension is always one of shards.
+    replicates = PLAN["mesh"]["dp_replicate"] > 1
+    names = ["dp_replicate", "dp_shard"] if replicates else ["dp_shard"]
     options = {
         "mesh": mesh[tuple(names)],
         "reshard_after_forward": PLAN["reshard_after_forward"],
@@ -49,6 +58,10 @@ def shard(model, blocks, mesh=None):
         "offload_policy":
             CPUOffloadPolicy() if PLAN["cpu_offload"] else OffloadPolicy(),
     }
+    blocks = list(blocks)
+    for block in blocks[:recomputed(len(blocks))]:
+        block.forward = partial(
+            checkpoint, block.forward, use_reentrant=False)
     for block in blocks:
         fully_shard(block, **options)
     return fully_shard(model, **options)
@@ -105,6 +118,8 @@ Emitted emit(const Emission& e) {
   emitted.files.push_back(readme_file(e, launch));
   emitted.unsaid = {fmt::format("attention={}: of the model",
                                 to_text(e.question.workload.attention))};
+  if (s.recompute.mode == Recompute::Mode::selective)
+    emitted.unsaid.push_back("recompute=" + to_text(s.recompute));
   return emitted;
 }
 
