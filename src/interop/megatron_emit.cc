@@ -262,9 +262,26 @@ std::vector<std::pair<std::string, std::string>> environment(
   return {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
 }
 
+/// What has no argument, or is no part of its meaning: --qk-layernorm is over a
+/// head, --disable-bias-linear of all matrices, --swiglu gates by SiLU.
+std::vector<std::string> unsaid_of_layer(const ModelSpec& model) {
+  const Attention& a = widest(model).attention;
+  const FeedForward& f = widest(model).ffn;
+  std::vector<std::string> keys;
+  if (a.sinks) keys.emplace_back("model: attention sinks");
+  if (a.qk_norm == QkNorm::full)
+    keys.emplace_back("model: a norm over all heads of queries and keys");
+  if (a.output_bias != f.bias)
+    keys.emplace_back("model: a bias of attention or MLP alone");
+  if (model.head_bias) keys.emplace_back("model: a bias of the head");
+  if (f.gated && f.activation != Activation::silu)
+    keys.emplace_back("model: a gate other than SiLU");
+  return keys;
+}
+
 std::vector<std::string> unsaid(const Emission& e) {
   const ModelSpec& model = e.question.model;
-  std::vector<std::string> keys;
+  std::vector<std::string> keys = unsaid_of_layer(model);
   if (model.encoder_layers > 0) keys.emplace_back("model: an encoder");
   if (model.embedding_norm) keys.emplace_back("model: a norm of the embedding");
   if (model.positions == Positions::alibi)

@@ -1,0 +1,54 @@
+// What a plan has and a file cannot say is named.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "interop/format.h"
+#include "strategy/strategy.h"
+#include "support/planning.h"
+
+using namespace ztplan;
+
+namespace {
+
+std::vector<std::string> unsaid(const char* format, const char* engine,
+                                const char* model, const char* strategy) {
+  Question question = asked(model, "dgx-h100", 8, 1024, 64);
+  question.engines = {&find_engine(engine)};
+  question.workload.engine = engine;
+  const Plan plan =
+      evaluate(question, find_engine(engine), parse_strategy(strategy, 8));
+  return find_format(format).emit({question, plan, Launcher::torchrun}).unsaid;
+}
+
+bool names(const std::vector<std::string>& unsaid, std::string_view word) {
+  return std::ranges::any_of(unsaid, [&](const std::string& entry) {
+    return entry.find(word) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("Megatron builds another model when a part has no argument") {
+  const auto of = [](const char* model) {
+    return unsaid("megatron", "megatron", model, "dp=8,zero=1");
+  };
+  CHECK(of("llama3-8b").empty());
+  CHECK(of("qwen2.5-7b").empty());  // --add-qkv-bias
+  CHECK(names(of("gpt-oss-20b"), "attention sinks"));
+  CHECK(names(of("olmoe-1b-7b"), "norm over all heads"));
+  CHECK(names(of("phi3.5-moe"), "bias of attention or MLP alone"));
+  CHECK(names(of("phi3.5-moe"), "bias of the head"));
+  CHECK(names(of("gemma-7b"), "a gate other than SiLU"));
+}
+
+TEST_CASE("fsdp.py recomputes whole layers alone") {
+  const auto of = [](const char* strategy) {
+    return unsaid("fsdp", "fsdp", "llama3-8b", strategy);
+  };
+  CHECK(names(of("dp=8,zero=3,recompute=selective"), "recompute=selective"));
+  CHECK_FALSE(names(of("dp=8,zero=3,recompute=full"), "recompute"));
+  CHECK_FALSE(names(of("dp=8,zero=3,recompute=full:8"), "recompute"));
+}
