@@ -108,6 +108,8 @@ TEST_CASE("wrong values are refused with what is expected") {
        {"plan --model gpt2 --gpus 12", 2, "12"},
        {"plan --model gpt:layers=2,hidden=7,heads=3 --gpus 8", 2, "heads"},
        {"plan --model gpt:layers=-1,hidden=64,heads=4 --gpus 8", 2, "layers"},
+       {"plan --model gpt2 --gpus 8 --lora r=8,targets=q,gate", 2,
+        "it has q, k, v, o, up and down"},
        {"memory --model gpt2", 2, "which strategy?"},
        {"memory --model gpt2 --strategy tp=two", 2, "tp must be"},
        {"memory --model gpt2 --strategy tpp=2", 2, "did you mean tp?"},

@@ -176,7 +176,20 @@ class Asking {
     workload.quantize = request_.quantize;
     workload.loss = request_.loss;
     workload.loading = request_.loading;
+    check_adapters(asked_.question.model, workload.adapters);
     check_quantized(workload);
+  }
+
+  // "all" is what there is, so that the gate is meant only beside less.
+  static void check_adapters(const ModelSpec& model, const Adapters& adapters) {
+    const bool gated = std::ranges::any_of(
+        model.layers,
+        [](const LayerGroup& group) { return group.layer.ffn.gated; });
+    const bool all = adapters.q && adapters.k && adapters.v && adapters.o &&
+                     adapters.up && adapters.down;
+    if (!adapters.gate || gated || all) return;
+    throw Error(fmt::format("{} has no gate to train with --lora", model.name),
+                "it has q, k, v, o, up and down");
   }
 
   static void check_quantized(const Workload& workload) {

@@ -167,6 +167,7 @@ std::string to_text(const Adapters& adapters) {
   std::vector<std::string_view> targets;
   for (const Target& target : kTargets)
     if (adapters.*target.member) targets.push_back(target.name);
+  if (targets.size() == std::size(kTargets)) targets = {"all"};
   return fmt::format("r={},targets={}", adapters.rank, fmt::join(targets, ","));
 }
 
