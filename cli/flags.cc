@@ -26,7 +26,9 @@ constexpr Flag kModel[] = {
 };
 
 constexpr Flag kMachine[] = {
-    text("--gpus", "N", "number of GPUs (default: of --strategy, else one node)", &Flags::gpus),
+    text("--gpus", "N",
+         "number of GPUs (default: of --strategy, else one node)",
+         &Flags::gpus),
     text("--gpu", "NAME", "device, in a node of its usual kind", &Flags::gpu),
     text("--cluster", "NAME", "node or cluster, or a file (default: dgx-h100)",
          &Flags::cluster),

@@ -25,15 +25,23 @@ void write_trace_file(const Step& step, const Flags& flags,
   }
 }
 
+// Stage by stage where the step can be walked, which a trace requires.
+std::vector<StageActivity> stages_of(const Judged& judged, const Flags& flags,
+                                     const Console& console) {
+  const Question& question = judged.asked.question;
+  if (flags.trace.empty() && !is_walkable(question, judged.plan)) return {};
+  const Step step = simulate_step(question, judged.plan);
+  if (!flags.trace.empty()) write_trace_file(step, flags, console);
+  return stage_activity(step.graph, step.timeline);
+}
+
 Exit run_simulate(const Flags& flags, const Console& console) {
   if (!flags.trace.empty()) {
     check_target(flags.trace, flags.force ? Overwrite::yes : Overwrite::no);
   }
   const Judged judged = judge(flags);
-  const Step step = simulate_step(judged.asked.question, judged.plan);
-  if (!flags.trace.empty()) write_trace_file(step, flags, console);
   const SimulateAnswer answer{judged.asked, judged.plan,
-                              stage_activity(step.graph, step.timeline)};
+                              stages_of(judged, flags, console)};
   print(render_simulation(answer, console.showing()));
   return exit_of(judged, flags);
 }

@@ -14,20 +14,26 @@ namespace {
 // the memory of a small machine, nor into a viewer.
 constexpr std::int64_t kMostPasses = 4'000'000;
 
-void check_size(const Question& question, const Strategy& strategy) {
-  const std::int64_t passes = std::int64_t{2} *
-                              micro_batches(strategy, question.workload) *
-                              strategy.pipeline * strategy.virtual_stages;
-  if (passes <= kMostPasses) return;
-  throw Error(fmt::format("the step has {} passes, {} can be shown one by one",
-                          grouped(passes), grouped(kMostPasses)),
-              "give a smaller --global-batch or a larger micro");
+std::int64_t passes_of(const Question& question, const Strategy& strategy) {
+  return std::int64_t{2} * micro_batches(strategy, question.workload) *
+         strategy.pipeline * strategy.virtual_stages;
 }
 
 }  // namespace
 
+bool is_walkable(const Question& question, const Plan& plan) {
+  return passes_of(question, plan.strategy) <= kMostPasses;
+}
+
 Step simulate_step(const Question& question, const Plan& plan) {
-  check_size(question, plan.strategy);
+  if (!is_walkable(question, plan)) {
+    throw Error(
+        fmt::format("the step has {} passes, {} can be shown one by one",
+                    grouped(passes_of(question, plan.strategy)),
+                    grouped(kMostPasses)),
+        "leave out --trace or --over-time, or give a smaller --global-batch or "
+        "a larger micro");
+  }
   const Setting setting{question.model, question.cluster, question.workload};
   Step step{build_step(setting, *plan.engine, plan.strategy,
                        micro_batches(plan.strategy, question.workload)),

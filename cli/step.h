@@ -12,7 +12,10 @@ struct Step {
   Timeline timeline;
 };
 
-/// Throws `Error` when the step has more passes than a machine can hold.
+/// Whether the step has few enough passes to be walked one by one.
+bool is_walkable(const Question& question, const Plan& plan);
+
+/// Throws `Error` when it has not.
 Step simulate_step(const Question& question, const Plan& plan);
 
 }  // namespace ztplan

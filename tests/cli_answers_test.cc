@@ -128,6 +128,19 @@ TEST_CASE("emit writes all files or none, and never over others") {
   CHECK_FALSE(std::filesystem::exists(here.file("none")));
 }
 
+TEST_CASE("a step of too many passes is priced, but not walked") {
+  const std::string line =
+      "simulate --model gpt2 --gpus 8 --strategy pp=2 --global-batch 10000000";
+  const json long_step = answer(line);
+  CHECK(long_step.at("stages").empty());
+  CHECK(long_step.at("plans")[0].at("time").at("step_seconds") > 0);
+  CHECK(run_line(line).output.find("too many passes") != std::string::npos);
+  const TemporaryDirectory here;
+  const CommandResult traced = run_line(line + " --trace t.json", here.path());
+  CHECK(traced.exit_code == 2);
+  CHECK(traced.errors.find("leave out --trace") != std::string::npos);
+}
+
 TEST_CASE(
     "a stage that trains nothing, and a host without drives, are priced") {
   CHECK(

@@ -57,7 +57,7 @@ struct MemoryAnswer {
 };
 std::string render_memory(const MemoryAnswer& answer, const Showing& showing);
 
-/// `simulate`.
+/// `simulate`. `stages` is empty when the step has too many passes for it.
 struct SimulateAnswer {
   const Asked& asked;
   const Plan& plan;

@@ -106,6 +106,8 @@ std::string simulation_text(const SimulateAnswer& answer,
       {"busiest", fmt::format("stage {}; its terms are the step's",
                               answer.plan.time.stage)},
       {"sent", traffic_sentence(answer.plan.traffic)}};
+  if (answer.stages.empty())
+    closing.push_back({"stages", "not listed: the step has too many passes"});
   add_warnings(answer.asked.question, answer.plan, closing);
   closing.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   if (showing.seconds) {
@@ -114,7 +116,8 @@ std::string simulation_text(const SimulateAnswer& answer,
   std::string out = title(answer.asked) + "\n" +
                     render_lines(verdict_lines(answer, showing.style), format);
   out += "\n" + render(term_table(answer.plan.time), format);
-  out += "\n" + render(stage_table(answer.stages), format);
+  if (!answer.stages.empty())
+    out += "\n" + render(stage_table(answer.stages), format);
   return out + "\n" + render_lines(closing, format);
 }
 
