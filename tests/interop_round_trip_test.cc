@@ -218,6 +218,38 @@ TEST_CASE("accelerate's file says mesh, offload and precision") {
   });
 }
 
+TEST_CASE("accelerate's mesh needs a dimension that shards") {
+  const Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
+  const auto emitted = [&](const char* format, const char* strategy) {
+    const Plan plan =
+        evaluate(question, find_engine("fsdp"), parse_strategy(strategy, 16));
+    return find_format(format)
+        .emit({question, plan, Launcher::torchrun})
+        .files.front()
+        .text;
+  };
+  for (const char* alone : {"tp=2,cp=2,zero=3,shard=2", "cp=2,zero=2,shard=2",
+                            "tp=2,zero=3,shard=1"}) {
+    CAPTURE(std::string(alone));
+    CHECK_THROWS_AS(emitted("accelerate", alone), Error);
+    CHECK_NOTHROW(emitted("torchtitan", alone));
+  }
+  std::string text = emitted("accelerate", "tp=2,cp=2,zero=3,shard=4");
+  const auto findings = [&] {
+    return find_format("accelerate").read("a.yaml", text, {16}).findings;
+  };
+  CHECK(findings().empty());
+  const std::string from =
+      "dp_replicate_size: 2\n  parallelism_config_"
+      "dp_shard_size: 2";
+  REQUIRE(text.find(from) != std::string::npos);
+  text.replace(text.find(from), from.size(),
+               "dp_replicate_size: 4\n  parallelism_config_dp_shard_size: 1");
+  REQUIRE(findings().size() == 1);
+  CHECK(findings().front().rule == std::string("replicas-alone"));
+  CHECK(findings().front().severity == Severity::refused);
+}
+
 TEST_CASE("fsdp.json says the sharding and the passes") {
   Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
   question.limits.tensor = question.limits.pipeline = {1};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "interop/accelerate.h"
 #include "interop/formats.h"
 #include "interop/launch.h"
@@ -41,6 +42,17 @@ std::string fsdp(const Emission& e) {
       s.zero == 3, s.offload.parameters != OffloadTier::none,
       s.recompute.mode == Recompute::Mode::full,
       e.question.workload.loading == Loading::partitioned);
+}
+
+void refuse_replicas_alone(const Strategy& s) {
+  const Mesh mesh = mesh_of(s);
+  if (accelerate_refuses(mesh, s))
+    throw Error(
+        fmt::format("accelerate cuts tensors and context beside a "
+                    "dp_shard_size above 1; {} replicas of tp {}, cp {} shard "
+                    "over no rank of their own",
+                    mesh.replicate, s.tensor, s.context),
+        fmt::format("shard={} or more, or emit for torchtitan", 2 * s.context));
 }
 
 std::string mesh(const Strategy& s) {
@@ -99,6 +111,7 @@ bool recognizes(std::string_view path, std::string_view text) {
 
 Emitted emit_accelerate(const Emission& e) {
   refuse_pipeline_and_experts("accelerate", e.plan.strategy);
+  refuse_replicas_alone(e.plan.strategy);
   const Launch launch{
       .node_command = "accelerate launch --config_file accelerate.yaml",
       .program = "\"${TRAIN:-train.py}\"",

@@ -17,6 +17,8 @@ constexpr const char* kConfigArgs =
     "huggingface/accelerate src/accelerate/commands/config/config_args.py";
 constexpr const char* kDataclasses =
     "huggingface/accelerate src/accelerate/utils/dataclasses.py";
+constexpr const char* kParallelismConfig =
+    "huggingface/accelerate src/accelerate/parallelism_config.py";
 constexpr UnknownKey kRefused{Severity::refused, "is refused", kConfigArgs};
 constexpr UnknownKey kIgnored{Severity::trap, "is ignored", kDataclasses};
 
@@ -191,8 +193,15 @@ class Reader {
       find(Severity::refused, "mesh-is-processes", "parallelism_config",
            fmt::format("its sizes multiply to {}, num_processes is {}", product,
                        *c_.gpus),
-           "sizes whose product is num_processes",
-           "huggingface/accelerate src/accelerate/parallelism_config.py");
+           "sizes whose product is num_processes", kParallelismConfig);
+    if (accelerate_refuses(mesh, s))
+      find(Severity::refused, "replicas-alone",
+           "parallelism_config.parallelism_config_dp_shard_size",
+           fmt::format("tp_size {} and cp_size {} beside {} replicas and a "
+                       "dp_shard_size of 1",
+                       s.tensor, s.context, mesh.replicate),
+           "a dp_shard_size above 1, or a dp_replicate_size of 1",
+           kParallelismConfig);
     return mesh;
   }
 

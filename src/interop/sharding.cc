@@ -28,6 +28,11 @@ void set_mesh(const Mesh& mesh, bool reshards, Strategy& s) {
         std::int64_t{mesh.shard} * s.context, kMaxDevices));
 }
 
+bool accelerate_refuses(const Mesh& mesh, const Strategy& s) {
+  const bool cut = s.tensor > 1 || s.context > 1;
+  return cut && mesh.replicate > 1 && mesh.shard == 1;
+}
+
 int ranks_left(int gpus, const Strategy& s) {
   const std::int64_t model = std::int64_t{s.tensor} * s.pipeline * s.context;
   return static_cast<int>(std::max<std::int64_t>(1, gpus / model));

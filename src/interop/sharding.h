@@ -18,6 +18,11 @@ Mesh mesh_of(const Strategy& strategy);
 /// context is set. `reshards`: after forward.
 void set_mesh(const Mesh& mesh, bool reshards, Strategy& strategy);
 
+/// accelerate refuses tensor and context parallelism beside replicas that shard
+/// nothing; torchtitan shards over the context ranks. Source:
+/// huggingface/accelerate src/accelerate/parallelism_config.py.
+bool accelerate_refuses(const Mesh& mesh, const Strategy& strategy);
+
 /// Devices of a mesh in the ranks that are left of `gpus`, or 1.
 int ranks_left(int gpus, const Strategy& strategy);
 
