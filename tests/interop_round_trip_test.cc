@@ -276,6 +276,28 @@ TEST_CASE("Colossal-AI's keywords say the plugin") {
   });
 }
 
+TEST_CASE("Megatron's NullTokenizer makes the vocabulary of the plan") {
+  const Question question =
+      question_for("llama3-8b", "megatron", Precision::fp32);
+  const Plan plan = evaluate(question, find_engine("megatron"),
+                             parse_strategy("tp=2,zero=1", 16));
+  const FileFormat& format = find_format("megatron");
+  const Emitted emitted = format.emit({question, plan, Launcher::torchrun});
+  const EmittedFile& file = emitted.files.front();
+  CHECK(file.text.find("--vocab-size 128255\n") != std::string::npos);
+  const Configuration read = format.read(file.name, file.text, {16});
+  REQUIRE(read.model);
+  CHECK(read.model->vocab == question.model.vocab);
+  const Configuration named =
+      format.read("a.sh",
+                  "--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                  "--seq-length 128 "
+                  "--tokenizer-type HuggingFaceTokenizer --vocab-size 128256",
+                  {16});
+  REQUIRE(named.model);
+  CHECK(named.model->vocab == 128256);
+}
+
 // NVIDIA/Megatron-LM#1304: thirty layers on four stages became twenty-eight.
 TEST_CASE("every layout accounts for every layer") {
   std::mt19937 dice(11);

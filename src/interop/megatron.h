@@ -5,6 +5,11 @@
 
 namespace ztplan {
 
+/// The NullTokenizer has one word more than --vocab-size: the end of a
+/// document. Source: NVIDIA/Megatron-LM
+/// megatron/core/tokenizers/text/libraries/null_tokenizer.py.
+inline constexpr int kNullTokenizerWords = 1;
+
 Emitted emit_megatron(const Emission& emission);
 Configuration read_megatron(std::string_view path, std::string_view text,
                             const Given& given);

@@ -127,7 +127,7 @@ void say_model(const Emission& e, Arguments& a) {
   a.set("max-position-embeddings",
         std::max(model.position_rows, e.question.workload.sequence));
   a.set("tokenizer-type", "NullTokenizer");
-  a.set("vocab-size", model.vocab);
+  a.set("vocab-size", model.vocab - kNullTokenizerWords);
   a.set("make-vocab-size-divisible-by", 128);
 }
 

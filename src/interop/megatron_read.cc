@@ -613,6 +613,8 @@ class Reader {
     model.sequence = c_.sequence.value_or(0);
     constexpr int kGptVocab = 50257;
     model.vocab = size("vocab-size", 100'000'000).value_or(kGptVocab);
+    if (text("tokenizer-type") == "NullTokenizer")
+      model.vocab += kNullTokenizerWords;
     model.norm = text("normalization") == "RMSNorm" ? Norm::rms : Norm::layer;
     const std::string positions = text("position-embedding-type");
     model.positions = positions == "rope"   ? Positions::rotary

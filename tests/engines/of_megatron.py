@@ -228,7 +228,7 @@ def built(arguments):
         return GPTModel(
             config,
             get_gpt_decoder_block_spec(config, use_transformer_engine=False),
-            int(arguments["vocab_size"]),
+            int(arguments["vocab_size"]) + 1,  # of the NullTokenizer
             int(arguments["max_position_embeddings"]),
             share_embeddings_and_output_weights=(
                 "untie_embeddings_and_output_weights" not in arguments),
