@@ -92,6 +92,14 @@ TEST_CASE("operations a token costs are those of the published formulas") {
   CHECK(
       model_flops(llama, 8192, AttentionCount::causal).value ==
       doctest::Approx(6 * products + 6.0 * 32 * 32 * 128 * 8192).epsilon(1e-4));
+  // Adapters of rank 8 on q and v: PEFT counts 3,407,872 parameters, which have
+  // a gradient; the 8 billion beside them have none.
+  CHECK(model_flops(llama, 8192, AttentionCount::full,
+                    parse_adapters("r=8,targets=q,v"))
+            .value ==
+        doctest::Approx(4 * products + 12.0 * 32 * 32 * 128 * 8192 +
+                        6.0 * 3'407'872)
+            .epsilon(1e-9));
   // Experts: the products of the active parameters only.
   const ModelSpec experts = load_model("mixtral-8x7b");
   const double active = static_cast<double>(active_parameters(experts) -

@@ -26,8 +26,10 @@ Recipe head_backward(const Setting& setting, const Strategy& strategy,
 
 /// Operations a token costs in forward and backward, as the model defines them
 /// (no recomputation, vocabulary unpadded, attention counted in full or with
-/// its masked half left out): the numerator of MFU.
+/// its masked half left out): the numerator of MFU. Beside adapters no gradient
+/// of the frozen weights.
 enum class AttentionCount { full, causal };
-Flops model_flops(const ModelSpec& model, int sequence, AttentionCount count);
+Flops model_flops(const ModelSpec& model, int sequence, AttentionCount count,
+                  const Adapters& adapters = {});
 
 }  // namespace ztplan

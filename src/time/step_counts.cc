@@ -114,7 +114,7 @@ Throughput throughput(const Setting& setting, const Strategy& strategy,
   const double tokens =
       static_cast<double>(w.global_batch) * static_cast<double>(w.sequence);
   const Flops model =
-      model_flops(setting.model, w.sequence, AttentionCount::full) *
+      model_flops(setting.model, w.sequence, AttentionCount::full, w.adapters) *
       (tokens / gpus);
   const FlopsPerSecond peak = product_peak(setting.cluster.device, w.precision);
   Throughput result;
