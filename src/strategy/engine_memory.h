@@ -6,51 +6,57 @@
 
 namespace ztplan {
 
+// What the allocator loses of tensors that come and go: eager runs 3 to 10 %,
+// compiled or fused ones 2 to 5 %.
+constexpr std::int64_t kFusedSlack = 20;
+constexpr std::int64_t kEagerSlack = 10;
+
+/// An engine states what differs.
 struct EngineMemory {
   LossKernel loss;
   /// Phase in which the loss is last held. Measured: torchtitan, Llama 3 8B
   /// with context parallelism and 70B with tensor 8, whose peaks are the loss
   /// and the backward of a layer together.
-  Phase loss_until;
+  Phase loss_until = Phase::loss;
   /// Modules in plain tensor operations: `unfused_activations` is added.
-  bool unfused;
+  bool unfused = false;
   /// ZeRO 3 shards are fp32 and serve as master weights: no 16-bit shards.
-  bool shards_are_master;
+  bool shards_are_master = false;
   /// ZeRO 3 under a pipeline keeps the weights and gradients of the whole
   /// stage gathered until its last micro-batch.
-  bool keeps_stage_gathered;
+  bool keeps_stage_gathered = false;
   /// Gradient buckets held while they are reduced, in 16-bit numbers: at ZeRO
   /// 3; below it; and below it when they are reduced beside backward. None
   /// where gradients are reduced in place.
-  int buckets_sharded;
-  int buckets;
-  int buckets_beside;
+  int buckets_sharded = 0;
+  int buckets = 0;
+  int buckets_beside = 0;
   /// A bucket has its full size however small the model: DeepSpeed,
   /// runtime/zero/stage_1_and_2.py (torch.empty of reduce_bucket_size).
-  bool allocates_whole_bucket;
+  bool allocates_whole_bucket = false;
   /// The ZeRO stage from which reduction runs beside backward by default, and
   /// the one up to which sharded gradients are summed on every rank.
-  int overlaps_from;
-  int all_reduces_through;
+  int overlaps_from = 0;
+  int all_reduces_through = 0;
   /// Gradients accumulate in fp32 unless told otherwise; else as computed.
-  bool wide_gradients;
+  bool wide_gradients = true;
   /// The ZeRO stage up to which gradients are allocated as backward computes
   /// them and freed by the step; 0: their buffer is permanent.
-  int frees_gradients_through;
+  int frees_gradients_through = 0;
   /// ZeRO 3 cuts quantized weights too.
-  bool shards_quantized;
+  bool shards_quantized = true;
   /// Elements that ZeRO 3 gathers ahead of the module at work.
-  std::int64_t prefetch;
+  std::int64_t prefetch = 0;
   /// Bytes per owned parameter of gradients on the host when the optimizer is
   /// there; 0 when they are sent in pieces.
-  int host_gradient_bytes;
+  int host_gradient_bytes = 4;
   /// Gradients of ZeRO 2 and 3 then have no copy on the device.
-  bool gradients_leave_device;
+  bool gradients_leave_device = false;
   /// A 16-bit gradient stays beside the fp32 one it is added to.
-  bool narrow_gradients;
+  bool narrow_gradients = false;
   /// What the allocator loses to fragmentation: one part in so many of the
   /// tensors that come and go.
-  std::int64_t slack_over;
+  std::int64_t slack_over = kFusedSlack;
   const char* source;
 };
 
@@ -74,10 +80,5 @@ Precision default_gradient(const EngineMemory& keeps, Precision precision);
 inline Phase loss_until(const EngineMemory& keeps, const Workload& workload) {
   return workload.adapters.any() ? Phase::loss : keeps.loss_until;
 }
-
-// What the allocator loses of tensors that come and go: eager runs 3 to 10 %,
-// compiled or fused ones 2 to 5 %.
-constexpr std::int64_t kFusedSlack = 20;
-constexpr std::int64_t kEagerSlack = 10;
 
 }  // namespace ztplan

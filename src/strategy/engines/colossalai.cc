@@ -317,23 +317,12 @@ constexpr std::int64_t kBucketElements = std::int64_t{12} * 1024 * 1024;
 
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::eager,
-    .loss_until = Phase::loss,
-    .unfused = false,
-    .shards_are_master = false,
-    .keeps_stage_gathered = false,
     .buckets_sharded = 1,
     .buckets = 1,
     .buckets_beside = 2,
-    .allocates_whole_bucket = false,
-    .overlaps_from = 0,
     .all_reduces_through = 1,
     .wide_gradients = false,
     .frees_gradients_through = 2,
-    .shards_quantized = true,
-    .prefetch = 0,
-    .host_gradient_bytes = 4,
-    .gradients_leave_device = false,
-    .narrow_gradients = false,
     .slack_over = kEagerSlack,
     .source = "ColossalAI: zero/low_level/low_level_optim.py"};
 

@@ -276,10 +276,7 @@ constexpr std::int64_t kBucketElements = 500'000'000;
 // transformers. bf16_optimizer.py keeps a bf16 gradient beside the fp32 one.
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::eager,
-    .loss_until = Phase::loss,
     .unfused = true,
-    .shards_are_master = false,
-    .keeps_stage_gathered = false,
     .buckets_sharded = 2,
     .buckets = 1,
     .buckets_beside = 2,

@@ -257,23 +257,10 @@ constexpr std::int64_t kBucketElements = 40'000'000;
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::eager,
     .loss_until = Phase::backward,
-    .unfused = false,
     .shards_are_master = true,
     .keeps_stage_gathered = true,
-    .buckets_sharded = 0,
-    .buckets = 0,
-    .buckets_beside = 0,
-    .allocates_whole_bucket = false,
-    .overlaps_from = 0,
-    .all_reduces_through = 0,
-    .wide_gradients = true,
     .frees_gradients_through = 3,
-    .shards_quantized = true,
-    .prefetch = 0,
-    .host_gradient_bytes = 4,
     .gradients_leave_device = true,
-    .narrow_gradients = false,
-    .slack_over = kFusedSlack,
     .source =
         "PyTorch: distributed/fsdp/_fully_shard/_fsdp_param_group.py, "
         "distributed/pipelining/stage.py"};

@@ -239,24 +239,6 @@ constexpr std::int64_t kBucketElements = 40'000'000;
 // host keeps an fp32 copy of weights and of gradients.
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::vocab_parallel,
-    .loss_until = Phase::loss,
-    .unfused = false,
-    .shards_are_master = false,
-    .keeps_stage_gathered = false,
-    .buckets_sharded = 0,
-    .buckets = 0,
-    .buckets_beside = 0,
-    .allocates_whole_bucket = false,
-    .overlaps_from = 0,
-    .all_reduces_through = 0,
-    .wide_gradients = true,
-    .frees_gradients_through = 0,
-    .shards_quantized = true,
-    .prefetch = 0,
-    .host_gradient_bytes = 4,
-    .gradients_leave_device = false,
-    .narrow_gradients = false,
-    .slack_over = kFusedSlack,
     .source =
         "Megatron-LM: core/distributed/param_and_grad_buffer.py, "
         "core/optimizer/cpu_offloading"};

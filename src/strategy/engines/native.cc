@@ -15,24 +15,10 @@ constexpr std::int64_t kBucketElements = 40'000'000;
 // Two buckets: one is filled while the other is reduced. Gradients go to
 // the host, and weights come back, in pieces.
 constexpr EngineMemory kMemory = {.loss = LossKernel::vocab_parallel,
-                                  .loss_until = Phase::loss,
-                                  .unfused = false,
-                                  .shards_are_master = false,
-                                  .keeps_stage_gathered = false,
                                   .buckets_sharded = 2,
                                   .buckets = 2,
                                   .buckets_beside = 2,
-                                  .allocates_whole_bucket = false,
-                                  .overlaps_from = 0,
-                                  .all_reduces_through = 0,
-                                  .wide_gradients = true,
-                                  .frees_gradients_through = 0,
-                                  .shards_quantized = true,
-                                  .prefetch = 0,
                                   .host_gradient_bytes = 0,
-                                  .gradients_leave_device = false,
-                                  .narrow_gradients = false,
-                                  .slack_over = kFusedSlack,
                                   .source = "ztplan: double-buffered buckets"};
 
 constexpr Engine kEngine = {"native",       "ztplan 0.1",    {},
