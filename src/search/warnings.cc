@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "search/engine_traps.h"
+
 namespace ztplan {
 namespace {
 
@@ -137,7 +139,10 @@ class Warner {
 }  // namespace
 
 std::vector<Finding> warnings(const Question& question, const Plan& plan) {
-  return Warner(question, plan).all();
+  std::vector<Finding> found = Warner(question, plan).all();
+  for (Finding& trap : engine_traps(question, plan))
+    found.push_back(std::move(trap));
+  return found;
 }
 
 }  // namespace ztplan
