@@ -54,6 +54,19 @@ TEST_CASE("the distributed optimizer takes 6 + 12 / d bytes a parameter") {
   }
 }
 
+// ColossalAI, zero/gemini/gemini_ddp.py: reuse_fp16_chunk.
+TEST_CASE("Gemini's gradients take the place of weights, unless accumulated") {
+  const auto gradients = [](int batch) {
+    World gemini = with_engine(gpt_world("zero=3,dp=8"), "colossalai");
+    gemini.work.gradient = Precision::bf16;
+    gemini.work.global_batch = batch;
+    return on(gemini, Tier::device, "gradients") /
+           Bytes{gemini.share(0).total()};
+  };
+  CHECK(gradients(8) == 0);
+  CHECK(gradients(16) == doctest::Approx(2.0 / 8).epsilon(1e-5));
+}
+
 TEST_CASE("each ZeRO stage shards what it names") {
   const World two = with_gradients(gpt_world("zero=2,dp=8"), Precision::bf16);
   CHECK(per_parameter(two) == doctest::Approx(2 + 14.0 / 8).epsilon(1e-5));

@@ -43,6 +43,9 @@ struct EngineMemory {
   /// The ZeRO stage up to which gradients are allocated as backward computes
   /// them and freed by the step; 0: their buffer is permanent.
   int frees_gradients_through = 0;
+  /// Gradients of ZeRO 3 lie in the shards of the 16-bit weights, which the
+  /// optimizer writes anew, where a step has one micro-batch.
+  bool gradients_replace_weights = false;
   /// ZeRO 3 cuts quantized weights too.
   bool shards_quantized = true;
   /// Elements that ZeRO 3 gathers ahead of the module at work.

@@ -121,7 +121,10 @@ void hold_narrow_gradients(const Place& p, Ledger& book) {
 void hold_gradients(const Place& p, Ledger& book) {
   const bool away = p.shards_gradients() && p.optimizer_leaves() &&
                     p.keeps.gradients_leave_device;
-  if (away) return;
+  const bool replace = p.keeps.gradients_replace_weights &&
+                       p.shards_parameters() && p.bytes.has_master &&
+                       p.micro_batches == 1;
+  if (away || replace) return;
   const LayerShare& held = p.shards_gradients() ? p.shard : p.share.all;
   const Lifetime life = allocates_gradients(p)
                             ? Lifetime{Phase::reduce, Phase::step}

@@ -323,8 +323,12 @@ constexpr EngineMemory kMemory = {
     .all_reduces_through = 1,
     .wide_gradients = false,
     .frees_gradients_through = 2,
+    // GeminiDDP.reuse_fp16_chunk, unless gradients are accumulated.
+    .gradients_replace_weights = true,
     .slack_over = kEagerSlack,
-    .source = "ColossalAI: zero/low_level/low_level_optim.py"};
+    .source =
+        "ColossalAI: zero/low_level/low_level_optim.py, "
+        "zero/gemini/gemini_ddp.py"};
 
 constexpr Engine kEngine = {"colossalai",   "0.5.0",         kRules,
                             kVocabMultiple, kBucketElements, &kMemory};
