@@ -200,6 +200,21 @@ TEST_CASE("each loss kernel holds what its source does") {
   CHECK(per_logit(LossKernel::eager) == 12);
 }
 
+TEST_CASE("recomputed tensors take no more room than those not kept") {
+  for (const ModelSpec& model : {llama3_8b(), gpt(24, 1024, 16, 51200)}) {
+    for (const Workload& work : {eager(2048), workload(2048, 1)}) {
+      for (const char* part : {"attention", "norms", "activation"}) {
+        CAPTURE(std::string(part));
+        const std::string text = std::string("recompute=selective:") + part;
+        const LayerActivations kept = first_layer(model, work, "");
+        const LayerActivations rebuilt = first_layer(model, work, text.c_str());
+        CHECK(rebuilt.saved < kept.saved);
+        CHECK(rebuilt.saved + rebuilt.working <= kept.saved + kept.working);
+      }
+    }
+  }
+}
+
 TEST_CASE("more recomputation never stores more of a layer") {
   const char* ladder[] = {"recompute=none", "recompute=selective:activation",
                           "recompute=selective:activation+norms",

@@ -146,13 +146,14 @@ Parts eager_core(const AttentionShape& shape, const Cut& cut,
 }
 
 /// Scores, softmax and values. Recomputing them keeps queries, keys, values
-/// and the output, which the projection needs in any case.
+/// and the output, which the projection needs in any case, and whose place the
+/// recomputed one takes: the projection's backward has freed it by then.
 Parts attention_core(const AttentionShape& shape, const Cut& cut,
                      const Workload& workload, const Recompute& recompute) {
   Parts core =
       cut.eager ? eager_core(shape, cut, workload) : flash_core(shape, cut);
   if (!recompute.attention) return core;
-  core.working += core.saved + cut.per_token(cut.number * shape.output);
+  core.working += core.saved;
   core.saved = 0;
   return core;
 }
