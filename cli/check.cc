@@ -65,11 +65,13 @@ void fill(std::optional<Value>& field, const std::optional<Value>& said) {
   if (!field) field = said;
 }
 
-/// What the user typed, and what the file says where he did not.
-Request joined(const Flags& flags, const Configuration& c) {
+/// What the user typed, and what the file says where he did not; `typed` is
+/// the model of --model.
+Request joined(const Flags& flags, const std::optional<ModelSpec>& typed,
+               const Configuration& c) {
   Request request = request_of(flags);
   request.engine = c.engine->name;
-  if (request.model.empty()) request.given_model = c.model;
+  request.given_model = typed ? typed : c.model;
   if (request.gpus == 0 && request.machine.nodes == 0)
     request.gpus = c.gpus.value_or(devices(c.strategy));
   if (request.sequence == 0) request.sequence = c.sequence.value_or(0);
@@ -124,7 +126,7 @@ Exit run_check(const Flags& flags, const Console& console) {
   answer.unsaid = c.unsaid;
   std::optional<Asked> asked;
   if (model || c.model) {
-    asked = ask(joined(flags, c));
+    asked = ask(joined(flags, model, c));
     asked->question.margin = 0;
     answer.asked = &*asked;
     judge(*asked, answer);
