@@ -17,10 +17,6 @@ Bytes outside_tensors(const Setting& setting, const Strategy& strategy) {
   return context_bytes() + communicator_bytes(setting.cluster, strategy);
 }
 
-int ranks_of_node(const ClusterSpec& cluster) {
-  return std::min(cluster.devices_per_node, cluster.devices);
-}
-
 }  // namespace
 
 EdgePeak load_peak(const Setting& setting, const Engine& engine,
@@ -35,8 +31,8 @@ EdgePeak load_peak(const Setting& setting, const Engine& engine,
       replicated ? parameters(setting.model) : share.largest_layer;
   return {outside_tensors(setting, strategy) +
               Bytes{bytes.parameter * (kept + read)},
-          Bytes{activation_bytes(workload.precision) * whole} *
-              ranks_of_node(setting.cluster)};
+          node_bytes(Bytes{activation_bytes(workload.precision) * whole},
+                     setting.cluster)};
 }
 
 EdgePeak save_peak(const Setting& setting, const Engine& engine,
