@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "strategy/engine_memory.h"
-#include "time/step_counts.h"
-
 namespace ztplan {
 namespace {
 
