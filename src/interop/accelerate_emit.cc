@@ -19,14 +19,13 @@ std::string mixed_precision(const Workload& w) {
 }
 
 std::string machines(const Emission& e) {
-  const int per_node =
-      std::min(e.plan.gpus, e.question.cluster.devices_per_node);
-  const auto nodes = divide_up(e.plan.gpus, per_node);
+  const Ranks ranks = ranks_of(e);
   std::string text = fmt::format(
       "num_machines: {}\nnum_processes: {}\nmachine_rank: 0\n"
       "rdzv_backend: static\nsame_network: true\n",
-      nodes, e.plan.gpus);
-  if (nodes > 1) text += "main_process_ip: node1\nmain_process_port: 29500\n";
+      ranks.nodes, e.plan.gpus);
+  if (ranks.nodes > 1)
+    text += "main_process_ip: node1\nmain_process_port: 29500\n";
   return text;
 }
 
@@ -116,16 +115,8 @@ Emitted emit_accelerate(const Emission& e) {
       .node_command = "accelerate launch --config_file accelerate.yaml",
       .program = "\"${TRAIN:-train.py}\"",
       .arguments = {"\"$@\""},
-      .environment = {},
-      .prelude = "",
       .note = "accelerate 1.15 and a train.py with an Accelerator"};
-  Emitted emitted;
-  emitted.files.push_back({"accelerate.yaml", config(e)});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = unsaid(e);
-  return emitted;
+  return with_launch(e, launch, {{"accelerate.yaml", config(e)}}, unsaid(e));
 }
 
 const FileFormat& accelerate_format() {

@@ -143,21 +143,14 @@ std::vector<std::string> unsaid(const Emission& e) {
 
 Emitted emit(const Emission& e) {
   const Launch launch{
-      .node_command = "",
       .program = "\"${TRAIN:-train.py}\"",
       .arguments = {"\"$@\""},
-      .environment = {},
-      .prelude = "",
       .note = "Colossal-AI 0.5 and a train.py that uses plugin.booster()"};
   const Json plan = e.plan.strategy.zero == 3 ? gemini(e) : hybrid(e);
-  Emitted emitted;
-  emitted.files.push_back({"colossalai.json", plan.dump(2) + "\n"});
-  emitted.files.push_back({"plugin.py", kProgram});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = unsaid(e);
-  return emitted;
+  return with_launch(
+      e, launch,
+      {{"colossalai.json", plan.dump(2) + "\n"}, {"plugin.py", kProgram}},
+      unsaid(e));
 }
 
 bool recognizes(std::string_view path, std::string_view text) {

@@ -231,19 +231,11 @@ std::vector<std::string> unsaid(const Emission& e) {
 
 Emitted emit_deepspeed(const Emission& e) {
   const Launch launch{
-      .node_command = "",
       .program = "\"${TRAIN:-train.py}\"",
       .arguments = {"--deepspeed_config ds_config.json", "\"$@\""},
-      .environment = {},
-      .prelude = "",
       .note = "DeepSpeed 0.19 and a train.py that calls deepspeed.initialize"};
-  Emitted emitted;
-  emitted.files.push_back({"ds_config.json", ds_config(e).dump(2) + "\n"});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = unsaid(e);
-  return emitted;
+  return with_launch(
+      e, launch, {{"ds_config.json", ds_config(e).dump(2) + "\n"}}, unsaid(e));
 }
 
 }  // namespace ztplan

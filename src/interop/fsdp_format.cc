@@ -103,24 +103,19 @@ Emitted emit(const Emission& e) {
                             s.tensor, s.context),
                 "emit for torchtitan or accelerate");
   const Launch launch{
-      .node_command = "",
       .program = "\"${TRAIN:-train.py}\"",
       .arguments = {"\"$@\""},
       .environment = {{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}},
-      .prelude = "",
       .note =
           "PyTorch 2.9 and a train.py that calls fsdp.shard(model, blocks)"};
-  Emitted emitted;
-  emitted.files.push_back({"fsdp.json", plan_of(e).dump(2) + "\n"});
-  emitted.files.push_back({"fsdp.py", kProgram});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = {fmt::format("attention={}: of the model",
-                                to_text(e.question.workload.attention))};
+  std::vector<std::string> unsaid = {fmt::format(
+      "attention={}: of the model", to_text(e.question.workload.attention))};
   if (s.recompute.mode == Recompute::Mode::selective)
-    emitted.unsaid.push_back("recompute=" + to_text(s.recompute));
-  return emitted;
+    unsaid.push_back("recompute=" + to_text(s.recompute));
+  return with_launch(
+      e, launch,
+      {{"fsdp.json", plan_of(e).dump(2) + "\n"}, {"fsdp.py", kProgram}},
+      std::move(unsaid));
 }
 
 Precision dtype(const JsonView& value) {

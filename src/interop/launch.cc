@@ -13,18 +13,6 @@ constexpr char kStart[] =
     "#!/usr/bin/env bash\n# {}\nset -euo pipefail\n"
     "cd \"$(dirname -- \"${{BASH_SOURCE[0]}}\")\"\n";
 
-/// How many processes there are, and on how many machines.
-struct Ranks {
-  int nodes, per_node;
-};
-
-Ranks ranks_of(const Emission& emission) {
-  const int gpus = emission.plan.gpus;
-  const int per_node =
-      std::min(gpus, emission.question.cluster.devices_per_node);
-  return {static_cast<int>(divide_up(gpus, per_node)), per_node};
-}
-
 std::string arguments_of(const Launch& launch) {
   std::string text;
   for (const std::string& argument : launch.arguments)
@@ -164,25 +152,15 @@ EmittedFile hostfile(const Ranks& ranks) {
   return {"hostfile", text};
 }
 
-}  // namespace
-
-std::vector<EmittedFile> launch_files(const Emission& emission,
-                                      const Launch& launch) {
-  const Ranks ranks = ranks_of(emission);
-  std::vector<EmittedFile> files = {
-      {"launch.sh", script_of(ranks, emission.launcher, launch), true}};
-  const bool reads_hosts = emission.launcher == Launcher::deepspeed ||
-                           emission.launcher == Launcher::mpirun;
-  if (reads_hosts) files.push_back(hostfile(ranks));
-  return files;
+bool reads_hosts(Launcher launcher) {
+  return launcher == Launcher::deepspeed || launcher == Launcher::mpirun;
 }
 
 EmittedFile readme_file(const Emission& emission, const Launch& launch) {
   const Plan& plan = emission.plan;
   const Ranks ranks = ranks_of(emission);
   const bool slurm = emission.launcher == Launcher::slurm;
-  const bool hosts = emission.launcher == Launcher::deepspeed ||
-                     emission.launcher == Launcher::mpirun;
+  const bool hosts = reads_hosts(emission.launcher);
   return {
       "README.md",
       fmt::format(
@@ -201,6 +179,27 @@ EmittedFile readme_file(const Emission& emission, const Launch& launch) {
               : "",
           text(plan.memory.peak()), text(plan.capacity),
           plan.time.total().value, plan.low.value, plan.high.value)};
+}
+
+}  // namespace
+
+Ranks ranks_of(const Emission& emission) {
+  const int gpus = emission.plan.gpus;
+  const int per_node =
+      std::min(gpus, emission.question.cluster.devices_per_node);
+  return {static_cast<int>(divide_up(gpus, per_node)), per_node};
+}
+
+Emitted with_launch(const Emission& emission, const Launch& launch,
+                    std::vector<EmittedFile> configuration,
+                    std::vector<std::string> unsaid) {
+  const Ranks ranks = ranks_of(emission);
+  Emitted emitted{std::move(configuration), std::move(unsaid)};
+  emitted.files.push_back(
+      {"launch.sh", script_of(ranks, emission.launcher, launch), true});
+  if (reads_hosts(emission.launcher)) emitted.files.push_back(hostfile(ranks));
+  emitted.files.push_back(readme_file(emission, launch));
+  return emitted;
 }
 
 }  // namespace ztplan

@@ -10,26 +10,32 @@
 
 namespace ztplan {
 
+/// How many processes there are, and on how many machines.
+struct Ranks {
+  int nodes, per_node;
+};
+Ranks ranks_of(const Emission& emission);
+
 /// A program started once a rank, or once a node by torchrun.
 struct Launch {
   /// Started once a node instead of torchrun, where the engine has a launcher
   /// of its own: "accelerate launch --config_file c.yaml". It is told the
   /// machines as accelerate is.
-  std::string node_command;
+  std::string node_command = {};
   std::string program;  // "pretrain_gpt.py", or "-m torchtitan.train"
   std::vector<std::string>
       arguments;  // quoted for the shell where they need it
-  std::vector<std::pair<std::string, std::string>> environment;
-  std::string prelude;  // lines of the script before the program: ". args.sh"
-  std::string note;     // what the user must have: "Megatron-LM at $MEGATRON"
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  std::string prelude = {};  // lines of the script before it: ". args.sh"
+  std::string note;  // what the user must have: "Megatron-LM at $MEGATRON"
 };
 
-/// launch.sh, and hostfile where the launcher reads one.
-std::vector<EmittedFile> launch_files(const Emission& emission,
-                                      const Launch& launch);
-
-/// Five lines: what was planned, for which engine version, how to start it,
-/// what to expect (memory, step), what to check.
-EmittedFile readme_file(const Emission& emission, const Launch& launch);
+/// What every format emits: its `configuration` files; launch.sh, and hostfile
+/// where the launcher reads one; README.md, five lines of what was planned, for
+/// which engine version, how to start it, what to expect (memory, step), what
+/// to check.
+Emitted with_launch(const Emission& emission, const Launch& launch,
+                    std::vector<EmittedFile> configuration,
+                    std::vector<std::string> unsaid);
 
 }  // namespace ztplan

@@ -307,7 +307,6 @@ bool recognizes(std::string_view, std::string_view text) {
 
 Emitted emit_megatron(const Emission& e) {
   const Launch launch{
-      .node_command = "",
       .program = "\"$MEGATRON/pretrain_gpt.py\"",
       .arguments = {"\"${ARGS[@]}\"", "\"$@\""},
       .environment = environment(e),
@@ -317,13 +316,7 @@ Emitted emit_megatron(const Emission& e) {
       .note =
           "Megatron-LM core 0.20 at $MEGATRON; --mock-data stands for the "
           "data set"};
-  Emitted emitted;
-  emitted.files.push_back({"args.sh", arguments(e)});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = unsaid(e);
-  return emitted;
+  return with_launch(e, launch, {{"args.sh", arguments(e)}}, unsaid(e));
 }
 
 const FileFormat& megatron_format() {

@@ -141,19 +141,11 @@ bool recognizes(std::string_view path, std::string_view text) {
 
 Emitted emit_torchtitan(const Emission& e) {
   const Launch launch{
-      .node_command = "",
       .program = "-m torchtitan.train",
       .arguments = {"--job.config_file train.toml", "\"$@\""},
       .environment = {{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}},
-      .prelude = "",
       .note = "torchtitan 0.2.2 (later ones take Python, not TOML)"};
-  Emitted emitted;
-  emitted.files.push_back({"train.toml", config(e)});
-  for (EmittedFile& file : launch_files(e, launch))
-    emitted.files.push_back(std::move(file));
-  emitted.files.push_back(readme_file(e, launch));
-  emitted.unsaid = unsaid(e);
-  return emitted;
+  return with_launch(e, launch, {{"train.toml", config(e)}}, unsaid(e));
 }
 
 const FileFormat& torchtitan_format() {
