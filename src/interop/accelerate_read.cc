@@ -96,12 +96,10 @@ constexpr std::string_view kDeepspeed[] = {"deepspeed_config_file",
                                            "deepspeed_inclusion_filter",
                                            "deepspeed_exclusion_filter"};
 
-class Reader {
+class Reader : private Reading {
  public:
   Reader(const YAML::Node& root, std::string_view path, const Given& given)
-      : root_(root), path_(path), given_(given) {
-    c_.engine = &find_engine("fsdp");
-  }
+      : Reading("fsdp", given), root_(root), path_(path) {}
 
   Configuration read() && {
     find_unknown(keys_of(root_), "", kTop, kRefused, c_.findings);
@@ -121,12 +119,6 @@ class Reader {
   }
 
  private:
-  void find(Severity severity, const char* rule, std::string key,
-            std::string detail, std::string remedy, const char* source) {
-    c_.findings.push_back({severity, rule, std::move(key), std::move(detail),
-                           std::move(remedy), source});
-  }
-
   YAML::Node block(const char* name) {
     const YAML::Node node = root_[name];
     if (!node.IsDefined() || node.IsNull())
@@ -282,8 +274,6 @@ class Reader {
 
   const YAML::Node& root_;
   std::string_view path_;
-  const Given& given_;
-  Configuration c_;
 };
 
 }  // namespace

@@ -216,12 +216,10 @@ bool is_auto(const JsonView& view, std::string_view key) {
          }();
 }
 
-class Reader {
+class Reader : private Reading {
  public:
   Reader(const JsonView& root, const Given& given)
-      : root_(root), given_(given) {
-    c_.engine = &find_engine("deepspeed");
-  }
+      : Reading("deepspeed", given), root_(root) {}
 
   Configuration read() && {
     check_top();
@@ -236,12 +234,6 @@ class Reader {
   }
 
  private:
-  void find(Severity severity, const char* rule, std::string key,
-            std::string detail, std::string remedy, const char* source) {
-    c_.findings.push_back({severity, rule, std::move(key), std::move(detail),
-                           std::move(remedy), source});
-  }
-
   void check_top() {
     find_unknown(root_.keys(), "", kTopKeys, kIgnored, c_.findings);
     for (const std::string& key : root_.keys())
@@ -655,8 +647,6 @@ class Reader {
   }
 
   const JsonView& root_;
-  const Given& given_;
-  Configuration c_;
   bool uses_auto_ = false;
 };
 

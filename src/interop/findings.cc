@@ -59,6 +59,16 @@ void contradict(int ranks, int gpus, Configuration& c) {
 
 }  // namespace
 
+Reading::Reading(std::string_view engine, const Given& given) : given_(given) {
+  c_.engine = &find_engine(engine);
+}
+
+void Reading::find(Severity severity, const char* rule, std::string key,
+                   std::string detail, std::string remedy, const char* source) {
+  c_.findings.push_back({severity, rule, std::move(key), std::move(detail),
+                         std::move(remedy), source});
+}
+
 void find_unknown(std::span<const std::string> keys, std::string_view block,
                   std::span<const std::string_view> known,
                   const UnknownKey& unknown, std::vector<Finding>& findings) {

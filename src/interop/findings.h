@@ -9,6 +9,16 @@
 
 namespace ztplan {
 
+/// A configuration while it is read: the base of the readers.
+struct Reading {
+  Reading(std::string_view engine, const Given& given);
+  void find(Severity severity, const char* rule, std::string key,
+            std::string detail, std::string remedy, const char* source);
+
+  const Given& given_;
+  Configuration c_;
+};
+
 /// What becomes of a key that a block does not have.
 struct UnknownKey {
   Severity severity;

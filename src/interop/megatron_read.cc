@@ -310,12 +310,10 @@ Parsed parse(std::string_view text) {
   return parsed;
 }
 
-class Reader {
+class Reader : private Reading {
  public:
   Reader(const Parsed& parsed, std::string_view path, const Given& given)
-      : parsed_(parsed), path_(path), given_(given) {
-    c_.engine = &find_engine("megatron");
-  }
+      : Reading("megatron", given), parsed_(parsed), path_(path) {}
 
   Configuration read() && {
     check_names();
@@ -363,12 +361,6 @@ class Reader {
   int size_or(std::string_view flag, int fallback) const {
     return size(flag, kMaxSize).value_or(fallback);
   }
-  void find(Severity severity, const char* rule, std::string key,
-            std::string detail, std::string remedy, const char* source) {
-    c_.findings.push_back({severity, rule, std::move(key), std::move(detail),
-                           std::move(remedy), source});
-  }
-
   void check_names() {
     const UnknownKey unknown{Severity::advice,
                              "is not known to ztplan; Megatron-LM aborts on "
@@ -741,8 +733,6 @@ class Reader {
 
   const Parsed& parsed_;
   std::string_view path_;
-  const Given& given_;
-  Configuration c_;
 };
 
 }  // namespace

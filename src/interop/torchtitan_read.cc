@@ -85,12 +85,10 @@ constexpr std::string_view kCheckpointing[] = {
     "determinism_check",
     "debug"};
 
-class Reader {
+class Reader : private Reading {
  public:
   Reader(const toml::value& root, std::string_view path, const Given& given)
-      : root_(root), path_(path), given_(given) {
-    c_.engine = &find_engine("fsdp");
-  }
+      : Reading("fsdp", given), root_(root), path_(path) {}
 
   Configuration read() && {
     check_keys();
@@ -201,12 +199,11 @@ class Reader {
     if (name == "GPipe") s.schedule = Schedule::gpipe;
     if (name == "Interleaved1F1B") s.schedule = Schedule::interleaved;
     if (name != "GPipe" && name != "1F1B" && name != "Interleaved1F1B")
-      c_.findings.push_back(
-          {Severity::advice, "schedule-not-counted",
+      find(Severity::advice, "schedule-not-counted",
            "parallelism.pipeline_parallel_schedule",
            fmt::format("{} is timed as 1F1B", quote(name)),
            "1F1B, GPipe or Interleaved1F1B",
-           "pytorch/pytorch torch/distributed/pipelining/schedules.py"});
+           "pytorch/pytorch torch/distributed/pipelining/schedules.py");
     const int first =
         whole("parallelism", "pipeline_parallel_first_stage_less_layers", 1);
     const int last =
@@ -241,13 +238,12 @@ class Reader {
                                 std::int64_t{local} * s.data, kMostBatch));
     const std::int64_t unit = std::int64_t{local} * s.data;
     if (*c_.global_batch % unit != 0)
-      c_.findings.push_back(
-          {Severity::refused, "global-batch-divides",
+      find(Severity::refused, "global-batch-divides",
            "training.global_batch_size",
            fmt::format("{} is not a multiple of local_batch_size * dp = {}*{}",
                        *c_.global_batch, local, s.data),
            fmt::format("{}", round_up(*c_.global_batch, unit)),
-           "pytorch/torchtitan torchtitan/train.py"});
+           "pytorch/torchtitan torchtitan/train.py");
     const int sequence = whole("training", "seq_len", 2048);
     if (sequence > 0) c_.sequence = sequence;
     c_.parameter = dtype("dtype", "float32");
@@ -286,8 +282,6 @@ class Reader {
 
   const toml::value& root_;
   std::string_view path_;
-  const Given& given_;
-  Configuration c_;
 };
 
 std::string first_line(const std::string& text) {
