@@ -39,7 +39,12 @@ constexpr std::array kFields{
           Faster::low},
     Field{"flash_backward_share", &C::flash_backward_share, Unit::none,
           Faster::high},
+    Field{"pass_factor", &C::pass_factor, Unit::none, Faster::low},
+    Field{"loss_factor", &C::loss_factor, Unit::none, Faster::low},
     Field{"kernel_start", &C::kernel_start, Unit::seconds, Faster::low},
+    Field{"collective_start", &C::collective_start, Unit::seconds, Faster::low},
+    Field{"gather_interference", &C::gather_interference, Unit::none,
+          Faster::low},
     Field{"ring_latency_factor", &C::ring_latency_factor, Unit::none,
           Faster::low},
     Field{"ring_bandwidth_factor", &C::ring_bandwidth_factor, Unit::none,
@@ -151,6 +156,15 @@ Calibration optimistic(const Calibration& calibration) {
 
 Calibration pessimistic(const Calibration& calibration) {
   return moved(calibration, Faster::low);
+}
+
+void overlay_framework(Calibration& calibration, const DeviceSpec& device,
+                       const JsonView& framework) {
+  if (framework.has("constants"))
+    overlay(calibration, framework.at("constants"));
+  if (framework.has("architectures"))
+    overlay_entry(calibration, framework.at("architectures"),
+                  device.architecture);
 }
 
 Calibration published_calibration(const DeviceSpec& device) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "spec/cluster.h"
 
@@ -32,7 +33,11 @@ struct Calibration {
   Constant flash_share;            // of peak, forward, long sequences
   Constant flash_half_sequence;    // tokens at which half of it is reached
   Constant flash_backward_share;   // backward rate over forward rate
+  Constant pass_factor;            // bytes of a layer's passes over fused ones
+  Constant loss_factor;            // bytes of a logit over 20
   Constant kernel_start;           // host seconds to launch one kernel
+  Constant collective_start;       // host seconds to launch one collective
+  Constant gather_interference;    // time of compute beside ZeRO 3's gathers
   Constant ring_latency_factor;    // on NCCL's planned latency
   Constant ring_bandwidth_factor;  // on NCCL's planned ring bandwidth
   Constant all_to_all_start;       // seconds, inside a node
@@ -47,6 +52,11 @@ struct Calibration {
 /// end of their bands: the price lists behind a predicted interval.
 Calibration optimistic(const Calibration& calibration);
 Calibration pessimistic(const Calibration& calibration);
+
+/// Lays the constants of a framework's file, then those it has for the device's
+/// architecture, over `calibration`.
+void overlay_framework(Calibration& calibration, const DeviceSpec& device,
+                       const JsonView& framework);
 
 /// Constants for `device` from hardware/calibrations/published.json: those
 /// of its id, then of its architecture, then the default ones. Where only the

@@ -25,6 +25,8 @@ std::string_view folder_name(HardwareFolder folder) {
       return "clusters";
     case HardwareFolder::networks:
       return "networks";
+    case HardwareFolder::frameworks:
+      return "frameworks";
   }
   return "";
 }
@@ -38,16 +40,6 @@ bool is_plain(std::string_view name) {
   return !name.empty() && name.front() != '.' &&
          name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
-}
-
-std::vector<std::string> aliases_of(const JsonView& file) {
-  std::vector<std::string> aliases;
-  if (!file.has("aliases")) return aliases;
-  const JsonView list = file.at("aliases");
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    aliases.push_back(list[i].string());
-  }
-  return aliases;
 }
 
 JsonView find_or_refuse(HardwareFolder folder, std::string_view what,
@@ -66,6 +58,16 @@ std::string fold_name(std::string_view name) {
     if (c == ' ' || c == '_') c = '-';
   }
   return out;
+}
+
+std::vector<std::string> aliases_of(const JsonView& file) {
+  std::vector<std::string> aliases;
+  if (!file.has("aliases")) return aliases;
+  const JsonView list = file.at("aliases");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    aliases.push_back(list[i].string());
+  }
+  return aliases;
 }
 
 std::vector<std::string> hardware_ids(HardwareFolder folder) {

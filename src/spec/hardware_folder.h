@@ -13,7 +13,7 @@
 
 namespace ztplan {
 
-enum class HardwareFolder { devices, nodes, clusters, networks };
+enum class HardwareFolder { devices, nodes, clusters, networks, frameworks };
 
 /// A name as ids are spelled: lower case, and - for a space or _.
 std::string fold_name(std::string_view name);
@@ -27,6 +27,9 @@ JsonView load_hardware(HardwareFolder folder, const std::string& id);
 /// The file of this id or alias. An id costs one file, an alias all of them.
 std::optional<JsonView> find_hardware(HardwareFolder folder,
                                       std::string_view name);
+
+/// `aliases` of a file; none when it has no such key.
+std::vector<std::string> aliases_of(const JsonView& file);
 
 /// Each throws `Error` with the nearest name when there is no such file.
 DeviceFile find_device(std::string_view name);

@@ -1,0 +1,134 @@
+#include "spec/framework.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "spec/hardware_folder.h"
+
+namespace ztplan {
+namespace {
+
+constexpr auto kFolder = HardwareFolder::frameworks;
+
+struct Fact {
+  const char* name;
+  bool Framework::*value;
+};
+constexpr std::array kFacts = {
+    Fact{"fused_attention", &Framework::fused_attention},
+    Fact{"skips_mask", &Framework::skips_mask},
+    Fact{"balances_ring", &Framework::balances_ring},
+    Fact{"dropout", &Framework::dropout},
+    Fact{"fuses_casts", &Framework::fuses_casts},
+    Fact{"narrow_fp16_gradients", &Framework::narrow_fp16_gradients},
+    Fact{"overlaps_gradients", &Framework::overlaps_gradients},
+    Fact{"overlaps_tensor", &Framework::overlaps_tensor},
+    Fact{"scatters_boundary", &Framework::scatters_boundary},
+    Fact{"rings_only", &Framework::rings_only},
+    Fact{"one_nic", &Framework::one_nic},
+};
+
+struct Count {
+  const char* name;
+  int Framework::*value;
+};
+constexpr std::array kCounts = {
+    Count{"fused", &Framework::fused_kernels},
+    Count{"eager", &Framework::eager_kernels},
+    Count{"experts", &Framework::expert_kernels},
+    Count{"per_expert", &Framework::kernels_per_expert},
+};
+
+/// The row of `table` called `name`; a name it does not have is an error.
+template <class Table>
+const auto& row_of(const Table& table, const std::string& name,
+                   const JsonView& view) {
+  for (const auto& row : table)
+    if (name == row.name) return row;
+  view.fail("nothing of a framework is called '" + name + "'");
+}
+
+/// A value with its source.
+JsonView value_of(const JsonView& entry) {
+  entry.allow_only({"value", "source"});
+  if (entry.at("source").string().empty()) entry.fail("its source is empty");
+  return entry.at("value");
+}
+
+void read_facts(Framework& framework, const JsonView& facts) {
+  for (const std::string& name : facts.keys()) {
+    const Fact& fact = row_of(kFacts, name, facts);
+    framework.*fact.value = value_of(facts.at(name)).boolean();
+  }
+}
+
+void read_counts(Framework& framework, const JsonView& counts) {
+  constexpr int kMost = 10'000;
+  for (const std::string& name : counts.keys()) {
+    const Count& count = row_of(kCounts, name, counts);
+    framework.*count.value = value_of(counts.at(name)).small_integer(1, kMost);
+  }
+}
+
+Framework read_framework(const JsonView& file, std::string_view name) {
+  file.allow_only({"id", "aliases", "engine", "default", "source", "facts",
+                   "kernels", "constants", "architectures"});
+  Framework framework;
+  framework.id = file.at("id").string();
+  framework.engine = file.at("engine").string();
+  framework.source = file.at("source").string();
+  framework.is_default = file.boolean_or("default", false);
+  framework.file = name;
+  framework.aliases = aliases_of(file);
+  if (file.has("facts")) read_facts(framework, file.at("facts"));
+  if (file.has("kernels")) read_counts(framework, file.at("kernels"));
+  return framework;
+}
+
+JsonView file_of(std::string_view name_or_path) {
+  if (name_or_path.find('/') != std::string_view::npos)
+    return JsonView::load(std::string(name_or_path));
+  if (auto file = find_hardware(kFolder, name_or_path)) return *file;
+  refuse_name("version of an engine", name_or_path, {kFolder});
+}
+
+}  // namespace
+
+std::vector<FrameworkFact> facts(const Framework& framework) {
+  const Framework usual;
+  std::vector<FrameworkFact> all;
+  all.reserve(kFacts.size());
+  for (const Fact& fact : kFacts)
+    all.push_back({fact.name, framework.*fact.value, usual.*fact.value});
+  return all;
+}
+
+std::vector<Framework> all_frameworks() {
+  const std::vector<std::string> ids = hardware_ids(kFolder);
+  std::vector<Framework> all;
+  all.reserve(ids.size());
+  for (const std::string& id : ids)
+    all.push_back(read_framework(load_hardware(kFolder, id), id));
+  return all;
+}
+
+Framework load_framework(std::string_view name_or_path) {
+  return read_framework(file_of(name_or_path), name_or_path);
+}
+
+Framework default_framework(std::string_view engine) {
+  for (const Framework& framework : all_frameworks())
+    if (framework.is_default && framework.engine == engine) return framework;
+  throw Error("hardware/frameworks has no default of " + std::string(engine));
+}
+
+Calibration calibration_for(const DeviceSpec& device,
+                            const Framework& framework) {
+  Calibration calibration = published_calibration(device);
+  overlay_framework(calibration, device, file_of(framework.file));
+  return calibration;
+}
+
+}  // namespace ztplan

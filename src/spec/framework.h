@@ -1,0 +1,77 @@
+// How a training framework runs what a strategy describes: the kernels it
+// launches, the passes it fuses, what it overlaps. Its rules and its memory are
+// strategy/engine's. Data in hardware/frameworks/, one file a framework.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/calibration.h"
+
+namespace ztplan {
+
+/// What the graph of a step asks of a framework; the defaults are those of a
+/// recent one. Rates and host times are constants of its file too.
+struct Framework {
+  std::string id;           // "megatron-2021"
+  std::string engine;       // whose rules and memory it has
+  bool is_default = false;  // of that engine
+  std::string file;         // what its constants are read from
+  std::string source;
+  std::vector<std::string> aliases = {};
+
+  bool fused_attention = true;  // one kernel, else plain operations
+  bool skips_mask = true;       // that kernel leaves the masked half out
+  /// Ranks of a ring of context hold an early and a late piece each, so that a
+  /// causal mask costs them alike; else all wait for the last, which sees all.
+  bool balances_ring = true;
+  bool dropout = false;      // of hidden states, whose mask is kept
+  bool fuses_casts = false;  // casts to fp8 are a part of the pass before them
+  /// fp16 gradients accumulate and travel as they are, not in fp32.
+  bool narrow_fp16_gradients = false;
+  bool overlaps_gradients = true;  // reduces beside backward where it can
+  /// Sums the gradient of a column-parallel layer's input beside its weight
+  /// gradient; else before it.
+  bool overlaps_tensor = true;
+  /// Each tensor rank sends its part of a boundary to the next stage, which
+  /// gathers them.
+  bool scatters_boundary = false;
+  bool rings_only = false;  // collectives across nodes are never trees
+  /// Rings of gradients with several ranks in a node share one of its NICs.
+  bool one_nic = false;
+
+  // Kernel launches of a layer's forward; its backward launches twice as many.
+  int fused_kernels = 12;      // of Megatron-LM's GPT layer, counted
+  int eager_kernels = 18;      // the same with plain attention
+  int expert_kernels = 10;     // of routing
+  int kernels_per_expert = 2;  // of those a device holds
+
+  auto operator<=>(const Framework&) const = default;
+};
+
+/// Its yes and no by the names they have in its file, and where that differs
+/// from a recent framework.
+struct FrameworkFact {
+  std::string_view name;
+  bool value = false, usual = false;
+};
+std::vector<FrameworkFact> facts(const Framework& framework);
+
+/// Every file of hardware/frameworks, by id.
+std::vector<Framework> all_frameworks();
+
+/// An id from hardware/frameworks, or a path to a file of the same form. Throws
+/// `Error` with the nearest name.
+Framework load_framework(std::string_view name_or_path);
+
+/// The one that an engine means when no version is named.
+Framework default_framework(std::string_view engine);
+
+/// Constants of `device` as it is used by `framework`: those published for the
+/// device, then the framework's own.
+Calibration calibration_for(const DeviceSpec& device,
+                            const Framework& framework);
+
+}  // namespace ztplan
