@@ -153,7 +153,7 @@ Seconds FrameCache::passes(const Strategy& strategy, const Frame& frame) {
   const Seconds send =
       strategy.pipeline == 1
           ? Seconds{}
-          : price(std::get<Collective>(boundary_send(parts).work));
+          : ztplan::price(boundary_send(parts), machine()).total;
   Seconds down, up, longest;
   const ChunkShape* last_shape = nullptr;
   ChunkSeconds last{};

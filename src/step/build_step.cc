@@ -69,6 +69,8 @@ class StepBuilder {
   TaskId gather(int stage, const Pass& pass, const SegmentIds& segment);
   void reduce(int stage, const Pass& pass, const SegmentIds& segment,
               TaskId computed);
+  void reduce_after(int stage, const Pass& pass,
+                    const std::vector<SegmentIds>& run_of, TaskId sent);
   TaskId send(int stage, const Pass& pass, TaskId computed);
   void join_stages();
   void join(std::vector<PassEnds>& ends, int from, int to);
@@ -85,6 +87,11 @@ class StepBuilder {
            pass.micro_batch == micro_batches_ - 1;
   }
   bool reduces_always() const { return s_.zero >= 2; }
+  bool reduces_beside() const {
+    const bool usual = parts_.setting.workload.framework.overlaps_gradients &&
+                       overlaps_reduction(parts_.engine, s_);
+    return s_.tuning.overlap.value_or(usual);
+  }
   TaskId add(int recipe, int stage, Lane lane, TaskKind kind, const Pass* pass,
              std::span<const TaskId> after);
 
@@ -123,6 +130,9 @@ TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
 
 SegmentIds StepBuilder::add_segment(Segment segment) {
   const Workload& w = parts_.setting.workload;
+  const bool gathers =
+      shards_weights(w, parts_.engine, s_) && shard_group(s_).size > 1;
+  segment.forward.beside_gathers = segment.backward.beside_gathers = gathers;
   SegmentIds ids{};
   ids.forward = builder_.add_recipe(std::move(segment.forward));
   ids.backward = builder_.add_recipe(std::move(segment.backward));
@@ -217,11 +227,19 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
     if (last) done.push_back(computed);
     return;
   }
-  const Lane lane =
-      overlaps_reduction(parts_.engine, s_) ? Lane::data : Lane::compute;
+  const Lane lane = reduces_beside() ? Lane::data : Lane::compute;
   const TaskId task =
       add(recipe, stage, lane, TaskKind::reduce, &pass, std::array{computed});
   if (last) done.push_back(task);
+}
+
+/// What is not reduced beside backward is reduced once the neighbour has its
+/// gradient: Megatron-LM core/distributed/finalize_model_grads.py.
+void StepBuilder::reduce_after(int stage, const Pass& pass,
+                               const std::vector<SegmentIds>& run_of,
+                               TaskId sent) {
+  for (std::size_t i = run_of.size(); i-- > 0;)
+    reduce(stage, pass, run_of[i], sent);
 }
 
 /// Boundary activations or their gradients, to the next stage in the pass's
@@ -251,9 +269,11 @@ void StepBuilder::run(int stage, const Pass& pass) {
     computed = compute(stage, pass, segment, gathered);
     if (ends.first < 0) ends.first = computed;
     builder_.mark(computed, i == 0, i + 1 == count);
-    if (!forward) reduce(stage, pass, segment, computed);
+    if (!forward && reduces_beside()) reduce(stage, pass, segment, computed);
   }
   ends.sent = send(stage, pass, computed);
+  if (!forward && !reduces_beside())
+    reduce_after(stage, pass, run_of, ends.sent);
   auto& table = forward ? forward_ : backward_;
   table[at(pass.chunk * s_.pipeline + stage, pass.micro_batch)] = ends;
 }
@@ -377,12 +397,8 @@ void StepBuilder::finish() {
 
 StepGraph StepBuilder::build() && {
   reduced_.resize(static_cast<std::size_t>(s_.pipeline));
-  if (s_.pipeline > 1) {
-    Recipe recipe;
-    recipe.name = "send to the next stage";
-    recipe.items.push_back(boundary_send(parts_));
-    send_recipe_ = builder_.add_recipe(std::move(recipe));
-  }
+  if (s_.pipeline > 1)
+    send_recipe_ = builder_.add_recipe(boundary_send(parts_));
   for (int stage = 0; stage < s_.pipeline; ++stage) build_stage(stage);
   join_stages();
   finish();

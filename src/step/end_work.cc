@@ -57,7 +57,7 @@ Recipe head_forward(const Setting& setting, const Strategy& strategy,
   const Linear product = head(write, setting, strategy, vocab);
   write.pass(write.cut_tokens() * setting.model.hidden, kNormForward);
   write.forward(product);
-  write.pass(write.tokens() * product.outputs, kLossForward);
+  write.pass(write.tokens() * product.outputs, kLossForward, PassKind::loss);
   write.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
                    tensor_group(strategy), Bytes{4 * write.tokens()},
                    kLossScalars, 0);
@@ -69,7 +69,7 @@ Recipe head_backward(const Setting& setting, const Strategy& strategy,
                      std::int64_t vocab) {
   WorkWriter write(setting, strategy);
   const Linear product = head(write, setting, strategy, vocab);
-  write.pass(write.tokens() * product.outputs, kLossBackward);
+  write.pass(write.tokens() * product.outputs, kLossBackward, PassKind::loss);
   write.backward(product);
   write.pass(write.cut_tokens() * setting.model.hidden, kNormBackward);
   write.launches(2L * kEndKernels);

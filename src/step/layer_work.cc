@@ -11,14 +11,13 @@ namespace {
 constexpr int kNormForward = 4;      // x in, y out
 constexpr int kNormBackward = 8;     // x, dy, residual gradient in; dx out
 constexpr int kResidualForward = 6;  // x, residual in; sum out
-constexpr int kRotary = 4;           // in, out
+constexpr int kDropoutForward = 1, kDropoutBackward = 5;  // the mask; dy too
+constexpr int kRotary = 4;                                // in, out
 constexpr int kActivationForward = 4, kActivationBackward = 6;
 constexpr int kGatedForward = 6, kGatedBackward = 10;
-constexpr int kPermute = 4;  // one row in, one row out
-
-// Kernel launches of one layer, fused attention and not; a backward launches
-// twice as many. Source: operators of a Megatron-LM GPT layer, counted.
-constexpr int kFlashKernels = 12, kEagerKernels = 18, kExpertKernels = 10;
+// One row in, one row out: by rank before the exchange, by expert after it.
+// Source: Megatron-LM core/transformer/moe/token_dispatcher.py.
+constexpr int kPermute = 4;
 
 int local(int heads, int tensor) {
   return static_cast<int>(divide_up(heads, tensor));
@@ -35,7 +34,8 @@ class LayerWriter {
         rotary_(setting.model.positions == Positions::rotary),
         strategy_(strategy),
         sequence_(setting.workload.sequence),
-        kernel_(setting.workload.attention) {}
+        kernel_(setting.workload.attention),
+        framework_(setting.workload.framework) {}
 
   Recipe forward() &&;
   Recipe backward() &&;
@@ -45,6 +45,7 @@ class LayerWriter {
   void again();
   void again_op();
   void norms(int bytes_each);
+  void residual(Direction direction);
   void attention_forward();
   void attention_backward();
   void project_queries(Direction direction);
@@ -52,6 +53,7 @@ class LayerWriter {
   void latent(Direction direction);
   void linear(Direction direction, const Linear& linear);
   void core(Direction direction);
+  void blocks(AttentionWork work, int count);
   void ulysses();
   void feed_forward(Direction direction);
   void mlp(std::int64_t width, Direction direction);
@@ -70,16 +72,32 @@ class LayerWriter {
   const Strategy& strategy_;
   std::int64_t sequence_;
   AttentionKernel kernel_;
+  const Framework& framework_;
 };
 
 int LayerWriter::kernels() const {
-  const int dense =
-      kernel_ != AttentionKernel::eager ? kFlashKernels : kEagerKernels;
-  return dense + (layer_.ffn.is_moe() ? kExpertKernels : 0);
+  const int dense = kernel_ != AttentionKernel::eager
+                        ? framework_.fused_kernels
+                        : framework_.eager_kernels;
+  if (!layer_.ffn.is_moe()) return dense;
+  const int experts =
+      static_cast<int>(divide_up(layer_.ffn.experts, strategy_.expert));
+  return dense + framework_.expert_kernels +
+         experts * framework_.kernels_per_expert;
 }
 
 void LayerWriter::norms(int bytes_each) {
   write_.pass(layer_.norms * write_.cut_tokens() * hidden_, bytes_each);
+}
+
+/// The sum at the end of a block, with the dropout of what is added. Its own
+/// gradient is the norm's.
+void LayerWriter::residual(Direction direction) {
+  const bool forward = direction == Direction::forward;
+  int bytes_each = forward ? kResidualForward : 0;
+  if (framework_.dropout)
+    bytes_each += forward ? kDropoutForward : kDropoutBackward;
+  write_.pass(write_.cut_tokens() * hidden_, bytes_each);
 }
 
 void LayerWriter::linear(Direction direction, const Linear& linear) {
@@ -155,8 +173,9 @@ void LayerWriter::core(Direction direction) {
   work.causal = a.causal;
   work.direction = direction;
   work.kernel = kernel_;
+  work.skips_mask = framework_.skips_mask;
   if (!ring) ulysses();
-  write_.attention(work, ring ? c : 1);
+  blocks(work, ring ? c : 1);
   if (!ring) return ulysses();
   const int carried = direction == Direction::forward ? 1 : 2;
   const std::int64_t keys =
@@ -167,6 +186,16 @@ void LayerWriter::core(Direction direction) {
                     context_group(strategy_),
                     Bytes{write_.tokens() * keys * write_.width() * carried},
                     c - 1, 1);
+}
+
+/// `count` blocks of keys come by. Balanced ranks see half of each under a
+/// causal mask; else the last rank, which all wait for, sees all but one whole.
+void LayerWriter::blocks(AttentionWork work, int count) {
+  if (!work.causal || framework_.balances_ring || count == 1)
+    return write_.attention(work, count);
+  write_.attention(work, 1);
+  work.causal = false;
+  write_.attention(work, count - 1);
 }
 
 /// Half of the all-to-alls around attention: queries, keys, values and output
@@ -192,13 +221,14 @@ void LayerWriter::attention_forward() {
           kRotary);
     core(Direction::forward);
     project_output(Direction::forward);
-    write_.pass(write_.cut_tokens() * hidden_, kResidualForward);
+    residual(Direction::forward);
   }
 }
 
 void LayerWriter::attention_backward() {
   const Attention& a = layer_.attention;
   for (int i = 0; i < attentions(); ++i) {
+    residual(Direction::backward);
     project_output(Direction::backward);
     core(Direction::backward);
     if (rotary_)
@@ -230,7 +260,7 @@ void LayerWriter::mlp(std::int64_t width, Direction direction) {
 }
 
 void LayerWriter::dispatch(std::int64_t rows) {
-  write_.pass(rows * hidden_, kPermute);
+  write_.pass(rows * hidden_, strategy_.expert > 1 ? 2 * kPermute : kPermute);
   write_.collective(TimeTerm::expert_comm, CollectiveOp::all_to_all,
                     expert_group(strategy_),
                     Bytes{rows * hidden_ * write_.width()}, 1, 0);
@@ -275,7 +305,7 @@ void LayerWriter::forward_all() {
   norms(kNormForward);
   attention_forward();
   feed_forward(Direction::forward);
-  write_.pass(write_.cut_tokens() * hidden_, kResidualForward);
+  residual(Direction::forward);
   write_.launches(kernels());
 }
 
@@ -324,6 +354,7 @@ Recipe LayerWriter::forward() && {
 
 Recipe LayerWriter::backward() && {
   again();
+  residual(Direction::backward);
   feed_forward(Direction::backward);
   attention_backward();
   norms(kNormBackward);

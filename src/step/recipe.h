@@ -40,7 +40,8 @@ struct Item {
 struct Recipe {
   std::string name;  // "forward of 6 layers"
   std::vector<Item> items;
-  std::int64_t kernels = 0;  // launches that the host must keep up with
+  std::int64_t kernels = 0;     // launches that the host must keep up with
+  bool beside_gathers = false;  // shares the device with ZeRO 3's collectives
 };
 
 /// Appends `count` times the works of `part`.

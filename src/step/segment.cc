@@ -10,8 +10,8 @@
 namespace ztplan {
 namespace {
 
-// A weight gradient in 16 bits is read, the fp32 sum read and written.
-constexpr int kAccumulateBytes = 2 + 4 + 4;
+// A weight gradient in 16 bits is read, the sum read and written.
+constexpr int kAccumulateWide = 2 + 4 + 4, kAccumulateNarrow = 2 + 2 + 2;
 
 /// Recipes of one layer of each kind, kept whole and recomputed.
 struct LayerSegments {
@@ -116,12 +116,17 @@ class LayerQueue {
 }  // namespace
 
 Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
+  const Workload& w = parts.setting.workload;
+  const Strategy& strategy = parts.strategy;
   Recipe recipe;
-  if (parts.setting.workload.gradient != Precision::fp32) return recipe;
-  if (parts.setting.workload.precision == Precision::fp32) return recipe;
+  if (w.precision == Precision::fp32) return recipe;
+  const bool wide = w.gradient == Precision::fp32;
+  // A gradient as computed is kept, and added to from the second one on.
+  if (!wide && (strategy.zero >= 2 || micro_batches(strategy, w) == 1))
+    return recipe;
   recipe.items.push_back(
       {TimeTerm::compute, 1,
-       Stream{Bytes{kAccumulateBytes *
+       Stream{Bytes{(wide ? kAccumulateWide : kAccumulateNarrow) *
                     (share.trained_dense + share.trained_experts)}}});
   return recipe;
 }

@@ -23,10 +23,11 @@ constexpr std::int64_t kIndexBytes = 4;
 constexpr std::int64_t kSignsInByte = 8;
 constexpr std::int64_t kQuartersInByte = 2;
 
-void add(Recipe& recipe, CollectiveOp op, const Group& group, Bytes bytes) {
+void add(Recipe& recipe, CollectiveOp op, const Group& group, Bytes bytes,
+         Rings rings) {
   if (group.size == 1 || bytes.value == 0) return;
   recipe.items.push_back(
-      {TimeTerm::data_comm, 1, Collective{op, group, bytes}});
+      {TimeTerm::data_comm, 1, Collective{op, group, bytes, rings}});
 }
 
 /// Ranks that hold equal weights: all of them, those that share their states,
@@ -72,26 +73,35 @@ Bytes gathered_topk(const StepParts& parts, const Group& group,
   return payload * group.size;
 }
 
+Rings gradient_rings(const StepParts& parts) {
+  const Framework& framework = parts.setting.workload.framework;
+  if (framework.one_nic) return Rings::one_nic;
+  return framework.rings_only ? Rings::only : Rings::planned;
+}
+
 void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
             std::int64_t count, Boundary boundary) {
   const Strategy& s = parts.strategy;
+  const Rings rings = gradient_rings(parts);
   if (count == 0) return;
   if (s.tuning.compression == Compression::topk)
     return add(recipe, CollectiveOp::all_gather, holders.whole,
-               gathered_topk(parts, holders.whole, count));
+               gathered_topk(parts, holders.whole, count), rings);
   const Bytes bytes = travelling(parts, count);
   if (s.zero == 0)
-    return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes);
+    return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes, rings);
   const bool whole = s.zero <= parts.engine.memory->all_reduces_through;
   add(recipe, whole ? CollectiveOp::all_reduce : CollectiveOp::reduce_scatter,
-      holders.shards, bytes);
+      holders.shards, bytes, rings);
   if (boundary == Boundary::last)
     add(recipe, CollectiveOp::all_reduce, holders.replicas,
-        shard(bytes, holders.shards.size));
+        shard(bytes, holders.shards.size), rings);
 }
 
-void gather(Recipe& recipe, const Holders& holders, Bytes bytes) {
-  add(recipe, CollectiveOp::all_gather, holders.shards, bytes);
+void gather(Recipe& recipe, const StepParts& parts, const Holders& holders,
+            Bytes bytes) {
+  add(recipe, CollectiveOp::all_gather, holders.shards, bytes,
+      gradient_rings(parts));
 }
 
 }  // namespace
@@ -136,8 +146,8 @@ Recipe gather_parameters(const StepParts& parts, const LayerShare& share) {
   };
   Recipe recipe;
   recipe.name = "gather parameters";
-  gather(recipe, dense_holders(s), bytes(share.dense));
-  gather(recipe, expert_holders(s), bytes(share.experts));
+  gather(recipe, parts, dense_holders(s), bytes(share.dense));
+  gather(recipe, parts, expert_holders(s), bytes(share.experts));
   return recipe;
 }
 
@@ -146,18 +156,31 @@ Recipe gather_updates(const StepParts& parts, const LayerShare& share) {
   const Workload& w = parts.setting.workload;
   Recipe recipe;
   recipe.name = "gather updated parameters";
-  gather(recipe, dense_holders(s), parameter_bytes(w, share.trained_dense));
-  gather(recipe, expert_holders(s), parameter_bytes(w, share.trained_experts));
+  gather(recipe, parts, dense_holders(s),
+         parameter_bytes(w, share.trained_dense));
+  gather(recipe, parts, expert_holders(s),
+         parameter_bytes(w, share.trained_experts));
   return recipe;
 }
 
-Item boundary_send(const StepParts& parts) {
+Recipe boundary_send(const StepParts& parts) {
   const WorkWriter write(parts.setting, parts.strategy);
+  const Strategy& s = parts.strategy;
   const Bytes bytes{write.cut_tokens() * parts.setting.model.hidden *
                     write.width()};
-  return {TimeTerm::pipeline_comm, 1,
-          Collective{CollectiveOp::send_receive, pipeline_pair(parts.strategy),
-                     bytes}};
+  const bool scatters = parts.setting.workload.framework.scatters_boundary &&
+                        !s.sequence_parallel && s.tensor > 1;
+  Recipe recipe;
+  recipe.name = "send to the next stage";
+  recipe.items.push_back(
+      {TimeTerm::pipeline_comm, 1,
+       Collective{CollectiveOp::send_receive, pipeline_pair(s),
+                  scatters ? shard(bytes, s.tensor) : bytes}});
+  if (scatters)
+    recipe.items.push_back(
+        {TimeTerm::pipeline_comm, 1,
+         Collective{CollectiveOp::all_gather, tensor_group(s), bytes}});
+  return recipe;
 }
 
 std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy) {
@@ -189,7 +212,7 @@ Recipe reduce_norm(const StepParts& parts) {
   Recipe recipe;
   recipe.name = "sum gradient norms";
   add(recipe, CollectiveOp::all_reduce, Group{devices(parts.strategy), 1},
-      Bytes{kSmallestMessage});
+      Bytes{kSmallestMessage}, Rings::planned);
   return recipe;
 }
 

@@ -24,7 +24,7 @@ Recipe gather_parameters(const StepParts& parts, const LayerShare& share);
 Recipe gather_updates(const StepParts& parts, const LayerShare& share);
 
 /// The activations, or their gradient, that cross a stage boundary.
-Item boundary_send(const StepParts& parts);
+Recipe boundary_send(const StepParts& parts);
 
 /// Elements of a gradient bucket: the engine's least, or a million a
 /// data-parallel rank. Source: Megatron-LM --ddp-bucket-size.

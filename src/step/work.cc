@@ -48,7 +48,8 @@ double computed_scores(const AttentionWork& work) {
   const double seen =
       work.window > 0 ? std::min<double>(work.window, keys) : keys;
   // A causal query sees `seen` keys, less the corner where it starts.
-  const double masked = work.causal ? seen * seen / (2 * keys) : 0;
+  const double masked =
+      work.causal && work.skips_mask ? seen * seen / (2 * keys) : 0;
   return rows * queries * (seen - masked);
 }
 

@@ -31,12 +31,16 @@ struct AttentionWork {
   bool causal = true;
   Direction direction = Direction::forward;
   AttentionKernel kernel = AttentionKernel::flash;
+  bool skips_mask = true;  // a fused kernel leaves out what `causal` hides
   auto operator<=>(const AttentionWork&) const = default;
 };
 
-/// A memory-bound pass: bytes read and written.
+/// A memory-bound pass: bytes that fused kernels read and write. A framework
+/// that fuses less reads and writes more in the passes of a layer or the loss.
+enum class PassKind { fixed, layer, loss };
 struct Stream {
   Bytes bytes;
+  PassKind kind = PassKind::fixed;
   auto operator<=>(const Stream&) const = default;
 };
 
@@ -48,12 +52,17 @@ enum class CollectiveOp {
   send_receive
 };
 
+/// As NCCL plans today; rings alone, as it chose for long messages before 2.12;
+/// rings of which all groups of a node share one NIC.
+enum class Rings { planned, only, one_nic };
+
 /// `bytes` is the large buffer, [size * shard], as NCCL counts; for
 /// all_to_all what one rank holds; for send_receive the message.
 struct Collective {
   CollectiveOp op = CollectiveOp::all_reduce;
   Group group;
   Bytes bytes;
+  Rings rings = Rings::planned;
   auto operator<=>(const Collective&) const = default;
 };
 

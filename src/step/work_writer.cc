@@ -6,6 +6,7 @@ namespace ztplan {
 namespace {
 
 constexpr int kHalf = 2;  // bytes of a 16-bit element
+constexpr int kCast = 2 + 1 + 1;
 
 }  // namespace
 
@@ -33,7 +34,9 @@ void WorkWriter::matmul(std::int64_t m, std::int64_t n, std::int64_t k,
 void WorkWriter::collective(TimeTerm term, CollectiveOp op, const Group& group,
                             Bytes bytes, std::int64_t count, int beside) {
   if (group.size == 1 || bytes.value == 0 || count == 0) return;
-  add(term, Collective{op, group, bytes}, count, beside);
+  const Rings rings =
+      workload_.framework.rings_only ? Rings::only : Rings::planned;
+  add(term, Collective{op, group, bytes, rings}, count, beside);
 }
 
 void WorkWriter::tensor(CollectiveOp op, std::int64_t width, int beside) {
@@ -41,7 +44,16 @@ void WorkWriter::tensor(CollectiveOp op, std::int64_t width, int beside) {
              Bytes{tokens_ * width * width_}, 1, beside);
 }
 
+/// Of fp8 products: an input in 16 bits is read, it and its transpose written.
+/// What a norm or an activation hands to a column-parallel layer it writes so
+/// itself. Source: Transformer Engine, cast_transpose kernels.
+void WorkWriter::cast(std::int64_t elements) {
+  if (workload_.precision == Precision::fp8 && !workload_.framework.fuses_casts)
+    pass(elements, kCast);
+}
+
 void WorkWriter::forward(const Linear& linear) {
+  if (linear.cut == Cut::row) cast(linear.batch * linear.rows * linear.inputs);
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
@@ -58,6 +70,7 @@ void WorkWriter::forward(const Linear& linear) {
 // Source: Megatron-LM core/tensor_parallel/layers.py,
 // LinearWithGradAccumulationAndAsyncCommunication.backward.
 void WorkWriter::backward(const Linear& linear) {
+  cast(linear.batch * linear.rows * linear.outputs);
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::row && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
@@ -69,12 +82,13 @@ void WorkWriter::backward(const Linear& linear) {
   if (linear.cut == Cut::column)
     tensor(
         sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
-        linear.whole, 1);
+        linear.whole, workload_.framework.overlaps_tensor ? 1 : 0);
 }
 
-void WorkWriter::pass(std::int64_t elements, int bytes_each) {
-  add(TimeTerm::compute, Stream{Bytes{elements * bytes_each * width_ / kHalf}},
-      1, 0);
+void WorkWriter::pass(std::int64_t elements, int bytes_each, PassKind kind) {
+  if (bytes_each == 0) return;
+  add(TimeTerm::compute,
+      Stream{Bytes{elements * bytes_each * width_ / kHalf}, kind}, 1, 0);
 }
 
 void WorkWriter::attention(const AttentionWork& work, std::int64_t count) {

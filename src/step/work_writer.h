@@ -38,7 +38,8 @@ class WorkWriter {
   void backward(const Linear& linear);
   /// A pass over `elements` activations, `bytes_each` for 16-bit ones (read
   /// and written together).
-  void pass(std::int64_t elements, int bytes_each);
+  void pass(std::int64_t elements, int bytes_each,
+            PassKind kind = PassKind::layer);
   void attention(const AttentionWork& work, std::int64_t count);
   void collective(TimeTerm term, CollectiveOp op, const Group& group,
                   Bytes bytes, std::int64_t count, int beside);
@@ -52,6 +53,7 @@ class WorkWriter {
   void add(TimeTerm term, const Work& work, std::int64_t count, int beside);
   void matmul(std::int64_t m, std::int64_t n, std::int64_t k,
               std::int64_t batch);
+  void cast(std::int64_t elements);
   void tensor(CollectiveOp op, std::int64_t width, int beside);
 
   const Strategy& strategy_;

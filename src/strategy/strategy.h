@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/framework.h"
 #include "spec/model.h"
 
 namespace ztplan {
@@ -131,7 +132,8 @@ struct Workload {
   Quantize quantize = Quantize::none;  // of frozen weights
   std::optional<LossKernel> loss;      // else the engine's
   Loading loading = Loading::partitioned;
-  std::string engine;  // a name known to strategy/engine
+  std::string engine;   // a name known to strategy/engine
+  Framework framework;  // how that engine runs it
   auto operator<=>(const Workload&) const = default;
 };
 
