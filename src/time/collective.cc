@@ -84,14 +84,16 @@ CollectiveChoice choose_nccl(const Collective& collective, const Span& span,
     const Seconds time = corrected(plan, bytes, span, calibration);
     if (time < best.time) best = {plan.algorithm, plan.protocol, time};
   };
-  const bool reduces_all = collective.op == CollectiveOp::all_reduce;
+  const bool plans_all =
+      collective.op == CollectiveOp::all_reduce &&
+      (collective.rings == Rings::planned || span.nodes == 1);
   for (const Protocol protocol :
        {Protocol::ll, Protocol::ll128, Protocol::simple}) {
     if (!can_run(protocol, span)) continue;
     consider(plan_ring(collective.op, bytes, protocol, rings));
-    if (reduces_all) consider(plan_tree(bytes, protocol, span));
+    if (plans_all) consider(plan_tree(bytes, protocol, span));
   }
-  if (reduces_all && can_run_nvls(span)) consider(plan_nvls(bytes, span));
+  if (plans_all && can_run_nvls(span)) consider(plan_nvls(bytes, span));
   return best;
 }
 
@@ -149,7 +151,9 @@ CollectiveChoice choose(const Collective& collective, const Machine& machine) {
   if (machine.cluster.levels.front().kind == LinkKind::memory)
     return {Algorithm::ring, Protocol::simple,
             price_on_hosts(collective, machine.cluster)};
-  const Span span = span_of(collective.group, machine);
+  Span span = span_of(collective.group, machine);
+  if (collective.rings == Rings::one_nic && span.per_node > 1)
+    span.across = span.one_nic;
   switch (collective.op) {
     case CollectiveOp::all_to_all:
       return {Algorithm::pairwise, Protocol::simple,

@@ -27,6 +27,19 @@ constexpr double kAdamPerCore = 0.4e9;  // parameters a second
 // Source: STREAM results of two-socket servers, 0.75 to 0.85.
 constexpr double kHostStreamShare = 0.8;
 
+/// Bytes that a framework moves over those of fused kernels.
+double unfused_factor(PassKind kind, const Calibration& calibration) {
+  switch (kind) {
+    case PassKind::layer:
+      return calibration.pass_factor.value;
+    case PassKind::loss:
+      return calibration.loss_factor.value;
+    case PassKind::fixed:
+      break;
+  }
+  return 1;
+}
+
 /// Devices that share a node's host.
 int sharers(const ClusterSpec& cluster) {
   return std::max(1, std::min(cluster.devices_per_node, cluster.devices));
@@ -78,7 +91,8 @@ Seconds price(const Work& work, const Machine& machine) {
 Seconds price(const Stream& work, const Machine& machine) {
   const Bytes at_full_rate = work.bytes + std::min(work.bytes, kSlowStart);
   return Seconds{machine.calibration.stream_start.value} +
-         at_full_rate / attained_memory_bandwidth(machine);
+         at_full_rate / attained_memory_bandwidth(machine) *
+             unfused_factor(work.kind, machine.calibration);
 }
 
 Seconds price(const Transfer& work, const Machine& machine) {

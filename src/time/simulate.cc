@@ -29,12 +29,29 @@ RecipePrice price_items(const Recipe& recipe, const Machine& machine) {
   return result;
 }
 
+/// What the host needs to launch it all.
+Seconds launch_time(const Recipe& recipe, const Calibration& calibration) {
+  std::int64_t collectives = 0;
+  for (const Item& item : recipe.items)
+    if (std::holds_alternative<Collective>(item.work))
+      collectives += item.count;
+  return {calibration.kernel_start.value * static_cast<double>(recipe.kernels) +
+          calibration.collective_start.value *
+              static_cast<double>(collectives)};
+}
+
 RecipePrice price(const Recipe& recipe, const Machine& machine) {
   RecipePrice result = price_items(recipe, machine);
-  const Seconds launches{machine.calibration.kernel_start.value *
-                         static_cast<double>(recipe.kernels)};
+  Seconds& compute = result.terms[static_cast<std::size_t>(TimeTerm::compute)];
+  if (recipe.beside_gathers) {
+    const Seconds slowed =
+        compute * (machine.calibration.gather_interference.value - 1);
+    compute += slowed;
+    result.total += slowed;
+  }
+  const Seconds launches = launch_time(recipe, machine.calibration);
   const Seconds idle = std::max(Seconds{}, launches - result.total);
-  result.terms[static_cast<std::size_t>(TimeTerm::compute)] += idle;
+  compute += idle;
   result.total += idle;
   return result;
 }

@@ -95,6 +95,8 @@ void cross_network(Span& span, const Level& level, Crossing crossing,
   const BytesPerSecond rate = level.bandwidth * share;
   span.across = slower(span.across, rate * crossing.inside);
   span.to_peer = slower(span.to_peer, rate);
+  const int nics = std::max(1, level.nics_per_node);
+  span.one_nic = slower(span.one_nic, rate * crossing.inside / nics);
   span.hop = std::max(span.hop, level.latency);
 }
 

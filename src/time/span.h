@@ -26,6 +26,7 @@ struct Span {
   BytesPerSecond local{};  // a ring's rate inside a node; 0 with one rank there
   BytesPerSecond across{};   // rate into a node, all members; 0 with one node
   BytesPerSecond to_peer{};  // rate of one rank to a peer in another node
+  BytesPerSecond one_nic{};  // `across`, were a node's groups to share one NIC
   Seconds hop{};             // what the transport adds to each network step
   bool in_network_reduction = false;
   bool nvlink_machine = false;  // its devices are joined by NVLink
