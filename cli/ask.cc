@@ -124,6 +124,7 @@ void read_states(const Flags& flags, Request& request) {
 
 void read_workload(const Flags& flags, Request& request) {
   request.engine = flags.engine;
+  request.engine_version = flags.engine_version;
   request.sequence = whole_or_zero("--seq", flags.seq, kMostSequence);
   request.global_batch =
       whole_or_zero("--global-batch", flags.global_batch, kMostBatch);

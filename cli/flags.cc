@@ -50,6 +50,9 @@ constexpr Flag kMachine[] = {
 constexpr Flag kTraining[] = {
     text("--engine", "NAME", "megatron, native, deepspeed, fsdp or colossalai",
          &Flags::engine),
+    text("--engine-version", "V",
+         "how it runs: a version of `ztplan hardware`, or a file",
+         &Flags::engine_version),
     text("--seq", "N", "tokens of a sequence (default: the model's)",
          &Flags::seq),
     text("--global-batch", "N",

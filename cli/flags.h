@@ -13,7 +13,8 @@ struct Flags {
   std::string model;
   std::string gpus, gpu, cluster, gpus_per_node, nodes, network, intra, p2p;
   std::string host_memory, nvme;
-  std::string engine, seq, global_batch, tokens_per_batch, precision;
+  std::string engine, engine_version, seq, global_batch, tokens_per_batch,
+      precision;
   std::string grad_dtype, attention;
   std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load,
       loss;

@@ -10,8 +10,8 @@ constexpr const FlagGroup* kGroups[] = {&kOutputFlags};
 
 Exit run_hardware(const Flags& flags, const Console& console) {
   const std::string name = shown_name("hardware", flags);
-  const Hardware all{all_devices(), all_nodes(), all_clusters(),
-                     all_networks()};
+  const Hardware all{all_devices(), all_nodes(), all_clusters(), all_networks(),
+                     all_frameworks()};
   if (name.empty()) {
     print(render_hardware(all, console.format));
   } else {
@@ -22,13 +22,14 @@ Exit run_hardware(const Flags& flags, const Console& console) {
 
 }  // namespace
 
-const Command kHardware{"hardware",
-                        "Lists devices, nodes and networks, or shows one.",
-                        "[show NAME]",
-                        {"ztplan hardware", "ztplan hardware show dgx-h100",
-                         "ztplan hardware --json"},
-                        kGroups,
-                        2,
-                        run_hardware};
+const Command kHardware{
+    "hardware",
+    "Lists devices, nodes, networks and versions of engines.",
+    "[show NAME]",
+    {"ztplan hardware", "ztplan hardware show dgx-h100",
+     "ztplan hardware --json"},
+    kGroups,
+    2,
+    run_hardware};
 
 }  // namespace ztplan

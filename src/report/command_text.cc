@@ -72,6 +72,7 @@ void add_machine(CommandLine& line, const Request& request) {
 void add_training(CommandLine& line, const Asked& asked, int gpus) {
   const Request& request = asked.request;
   line.add("--engine", request.engine);
+  line.add("--engine-version", request.engine_version);
   line.add("--seq", request.sequence);
   const bool fewer = gpus < asked.question.cluster.devices;
   const bool batch = request.global_batch > 0 || request.batch_tokens > 0;

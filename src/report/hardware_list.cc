@@ -105,6 +105,17 @@ void write_network(JsonWriter& json, const NetworkSpec& network) {
   json.field("source", network.source).end_object();
 }
 
+void write_framework(JsonWriter& json, const Framework& framework) {
+  json.begin_object().field("id", framework.id);
+  write_aliases(json, framework.aliases);
+  json.field("engine", framework.engine);
+  json.field("default", framework.is_default);
+  json.key("facts").begin_object();
+  for (const FrameworkFact& fact : facts(framework))
+    json.field(std::string(fact.name).c_str(), fact.value);
+  json.end_object().field("source", framework.source).end_object();
+}
+
 std::string hardware_json(const Hardware& hardware) {
   JsonWriter json(JsonWriter::Layout::indented);
   json.begin_object().field("schema", "ztplan.hardware/1");
@@ -119,6 +130,10 @@ std::string hardware_json(const Hardware& hardware) {
   json.end_array().key("clusters").begin_array();
   for (const ClusterSpec& cluster : hardware.clusters) {
     write_node(json, cluster);
+  }
+  json.end_array().key("frameworks").begin_array();
+  for (const Framework& framework : hardware.frameworks) {
+    write_framework(json, framework);
   }
   json.end_array().end_object();
   return json.take();
@@ -175,6 +190,15 @@ Table network_table(const std::vector<NetworkSpec>& networks) {
   return table;
 }
 
+Table framework_table(const std::vector<Framework>& frameworks) {
+  Table table{{{"version"}, {"engine"}, {"default"}, {"what"}}, {}};
+  for (const Framework& framework : frameworks) {
+    table.rows.push_back({framework.id, framework.engine,
+                          framework.is_default ? "yes" : "", framework.source});
+  }
+  return table;
+}
+
 // Every entry in the same columns, for programs that read CSV.
 Table hardware_csv(const Hardware& hardware) {
   Table table{{{"kind"},
@@ -206,6 +230,10 @@ Table hardware_csv(const Hardware& hardware) {
     table.rows.push_back({"network", network.id, "", "",
                           fmt::format("{}", network.level.bandwidth.value), "",
                           "", network.source});
+  }
+  for (const Framework& framework : hardware.frameworks) {
+    table.rows.push_back(
+        {"framework", framework.id, "", "", "", "", "", framework.source});
   }
   return table;
 }
@@ -268,9 +296,24 @@ Table facts(const NetworkSpec& network) {
   return table;
 }
 
+Table facts_table(const Framework& framework) {
+  Table table{{{"version"}, {framework.id}}, {}};
+  table.rows.push_back({"engine", framework.engine});
+  for (const FrameworkFact& fact : facts(framework)) {
+    const char* word = fact.value ? "yes" : "no";
+    table.rows.push_back(
+        {std::string(fact.name), fact.value == fact.usual
+                                     ? word
+                                     : fmt::format("{}, unlike most", word)});
+  }
+  table.rows.push_back({"source", framework.source});
+  return table;
+}
+
 std::size_t count(const Hardware& hardware) {
   return hardware.devices.size() + hardware.nodes.size() +
-         hardware.clusters.size() + hardware.networks.size();
+         hardware.clusters.size() + hardware.networks.size() +
+         hardware.frameworks.size();
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -289,7 +332,8 @@ std::string render_hardware(const Hardware& hardware, Format format) {
   return joined({render(device_table(hardware.devices), format),
                  render(node_table("node", hardware.nodes), format),
                  render(node_table("cluster", hardware.clusters), format),
-                 render(network_table(hardware.networks), format)});
+                 render(network_table(hardware.networks), format),
+                 render(framework_table(hardware.frameworks), format)});
 }
 
 Hardware find_hardware(const Hardware& hardware, std::string_view name) {
@@ -310,6 +354,8 @@ Hardware find_hardware(const Hardware& hardware, std::string_view name) {
   look(hardware.nodes, found.nodes, name_of);
   look(hardware.clusters, found.clusters, name_of);
   look(hardware.networks, found.networks, [](const auto& n) { return n.id; });
+  look(hardware.frameworks, found.frameworks,
+       [](const auto& f) { return f.id; });
   if (count(found) > 0) return found;
   const std::string close = nearest_name(name, names);
   throw Error(fmt::format("there is no machine {}", quote(name)),
@@ -332,6 +378,9 @@ std::string render_hardware_facts(const Hardware& hardware, Format format) {
   }
   for (const auto& n : hardware.networks) {
     parts.push_back(render(facts(n), format));
+  }
+  for (const auto& f : hardware.frameworks) {
+    parts.push_back(render(facts_table(f), format));
   }
   return joined(parts);
 }

@@ -7,6 +7,7 @@
 
 #include "report/style.h"
 #include "spec/catalog.h"
+#include "spec/framework.h"
 
 namespace ztplan {
 
@@ -15,10 +16,11 @@ struct Hardware {
   std::vector<ClusterSpec> nodes;     // one each
   std::vector<ClusterSpec> clusters;  // whole
   std::vector<NetworkSpec> networks;
+  std::vector<Framework> frameworks;  // versions of engines
 };
 
-/// JSON: schema ztplan.hardware/1 with `devices`, `nodes`, `networks` and
-/// `clusters`.
+/// JSON: schema ztplan.hardware/1 with `devices`, `nodes`, `networks`,
+/// `clusters` and `frameworks`.
 std::string render_hardware(const Hardware& hardware, Format format);
 
 /// The entries of this id or alias, of whichever kind. Throws `Error` with the

@@ -29,6 +29,7 @@ void write_workload(JsonWriter& json, const Workload& workload) {
   json.field("global_batch", workload.global_batch);
   json.field("precision", to_text(workload.precision));
   json.field("engine", workload.engine);
+  json.field("engine_version", workload.framework.id);
   json.field("gradient_precision", to_text(workload.gradient));
   json.field("attention", to_text(workload.attention)).end_object();
 }
@@ -53,6 +54,7 @@ void write_request(JsonWriter& json, const Asked& asked) {
   write_text(json, "nvme", machine.nvme);
   if (machine.gpus_per_node > 0)
     json.field("gpus_per_node", machine.gpus_per_node);
+  json.field("engine_version", workload.framework.file);
   json.field("gpus", asked.question.cluster.devices);
   json.field("sequence", workload.sequence);
   json.field("global_batch", workload.global_batch);

@@ -85,7 +85,6 @@ class Asking {
     question.cluster =
         load_cluster(request_.cluster, request_.gpus, request_.machine);
     check_range("the number of GPUs", question.cluster.devices, kMostGpus);
-    question.calibration = published_calibration(question.cluster.device);
     if (!named) {
       told("--cluster", question.cluster.name,
            by_gpu ? "the usual node of this GPU" : "the default");
@@ -97,14 +96,25 @@ class Asking {
 
   void choose_engines() {
     Question& question = asked_.question;
+    Framework& framework = question.workload.framework;
+    const bool versioned = !request_.engine_version.empty();
+    if (versioned) framework = load_framework(request_.engine_version);
     if (!request_.engine.empty()) {
       question.engines = {&find_engine(request_.engine)};
+    } else if (versioned) {
+      question.engines = {&find_engine(framework.engine)};
+      told("--engine", framework.engine, framework.id + " is a version of it");
     } else {
       const auto all = default_engines();
       question.engines.assign(all.begin(), all.end());
       told("--engine", names_of(question.engines), "the default");
     }
     question.workload.engine = question.engines.front()->name;
+    if (!versioned) {
+      framework = default_framework(question.workload.engine);
+      told("--engine-version", framework.id, "the engine's");
+    }
+    question.calibration = calibration_for(question.cluster.device, framework);
   }
 
   static std::string names_of(const std::vector<const Engine*>& engines) {
@@ -216,6 +226,11 @@ class Asking {
     AttentionKernel& kernel = question.workload.attention;
     kernel = request_.attention.value_or(AttentionKernel::flash);
     if (request_.attention) return;
+    if (!question.workload.framework.fused_attention) {
+      kernel = AttentionKernel::eager;
+      told("--attention", "eager", question.workload.framework.id);
+      return;
+    }
     const std::string& architecture = question.cluster.device.architecture;
     const bool is_early = architecture == "Pascal" || architecture == "Volta" ||
                           architecture == "Turing";

@@ -37,7 +37,8 @@ struct Request {
   Quantize quantize = Quantize::none;
   std::optional<LossKernel> loss = {};
   Loading loading = Loading::partitioned;
-  std::string engine = {};  // empty: those of `default_engines`
+  std::string engine = {};          // empty: those of `default_engines`
+  std::string engine_version = {};  // of hardware/frameworks, or a path
   Limits limits = {};
   Objective objective = Objective::time;
   int top = 5;
