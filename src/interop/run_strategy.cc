@@ -149,6 +149,12 @@ void set_schedule(Strategy& s) {
       s.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
+// torchtitan states the batch of a rank, which its pipeline cuts into
+// micro-batches of one sequence (pipeline_parallel_microbatch_size).
+bool states_local_batch(const CsvRow& row) {
+  return row.get("source") == "torchtitan";
+}
+
 Precision precision_of(const CsvRow& row) {
   const std::string text = folded(row.get("precision"));
   if (text.empty()) return Precision::bf16;
@@ -187,6 +193,7 @@ Strategy strategy_of_run(const CsvRow& row, int layers) {
   s.offload = offload_of(row);
   s.recompute = recompute_of(row, layers / s.pipeline);
   s.micro_batch = size_cell(row, "micro_batch");
+  if (states_local_batch(row) && s.pipeline > 1) s.micro_batch = 1;
   s.shard_group = s.zero > 0 ? shard_of(row, s) : 0;
   set_schedule(s);
   cut_stages(s, layers);

@@ -23,34 +23,39 @@ constexpr int kMostDevices = 1'000'000;
 // What a source does not repeat in every row.
 struct SourceFacts {
   std::string_view source;
-  std::string_view engine;  // whose layout it is
-  AttentionKernel attention = AttentionKernel::flash;
+  std::string_view framework;     // of hardware/frameworks
   std::string_view network = "";  // of its nodes, when not the usual one
 };
-// Sources before FlashAttention (May 2022) computed scores. Jean Zay joins its
-// nodes with four Omni-Path links of 100 Gb/s (bigscience-workshop/bigscience,
-// README.md); fms-fsdp states 400 Gb/s a node (README.md);
-// VIA-Research/vTrain four HDR ports of 200 Gb/s.
+// Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
+// (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
+// (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s.
 constexpr std::array kSources = {
-    SourceFacts{"bigscience-176b", "megatron", AttentionKernel::eager,
-                "4x100Gbps"},
-    SourceFacts{"bigscience-v100", "megatron", AttentionKernel::eager,
-                "4x100Gbps"},
-    SourceFacts{"paper-megatron-2021", "megatron", AttentionKernel::eager},
-    SourceFacts{"paper-seqparallel-2022", "megatron", AttentionKernel::eager},
-    SourceFacts{"paper-mtnlg-2022", "megatron", AttentionKernel::eager},
-    SourceFacts{"dlperf", "megatron", AttentionKernel::eager},
-    SourceFacts{"VIA-Research/vTrain", "megatron", AttentionKernel::eager,
-                "4x200Gbps"},
-    SourceFacts{"deepspeed", "native", AttentionKernel::eager},
-    SourceFacts{"paper-megascale-2024", "megatron"},
-    SourceFacts{"megatron-bridge", "megatron"},
-    SourceFacts{"megatron-bridge-cards", "megatron"},
-    SourceFacts{"megatron-bridge-skills", "megatron"},
-    SourceFacts{"megatron-golden", "megatron"},
-    SourceFacts{"nemo-h100-fp8", "megatron"},
-    SourceFacts{"google-gpu-recipes", "megatron"},
-    SourceFacts{"primus-pipeline", "megatron"},
+    SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
+    SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
+    SourceFacts{"paper-megatron-2021", "megatron-2021"},
+    SourceFacts{"paper-seqparallel-2022", "megatron-2021"},
+    SourceFacts{"paper-mtnlg-2022", "megatron-2021"},
+    SourceFacts{"dlperf", "megatron-2021"},
+    SourceFacts{"VIA-Research/vTrain", "megatron-2021", "4x200Gbps"},
+    SourceFacts{"deepspeed", "megatron-2021"},
+    SourceFacts{"deepspeed-autotuning", "transformers-eager"},
+    SourceFacts{"paper-megascale-2024", "megatron-core"},
+    SourceFacts{"megatron-bridge", "megatron-core"},
+    SourceFacts{"megatron-bridge-cards", "megatron-core"},
+    SourceFacts{"megatron-bridge-skills", "megatron-core"},
+    SourceFacts{"megatron-golden", "megatron-core"},
+    SourceFacts{"nemo-h100-fp8", "nemo-2024"},
+    SourceFacts{"google-gpu-recipes", "megatron-core"},
+    SourceFacts{"primus-pipeline", "megatron-core"},
+    SourceFacts{"llm-foundry", "llm-foundry"},
+    SourceFacts{"torchtitan", "torchtitan"},
+    SourceFacts{"torchao", "torchtitan"},
+    SourceFacts{"fms-fsdp", "torchtitan"},
+    SourceFacts{"torchtune", "fsdp"},
+    SourceFacts{"nemo-automodel", "fsdp"},
+    SourceFacts{"qwen-finetune", "transformers-eager"},
+    SourceFacts{"internevo", "internevo"},
+    SourceFacts{"xtuner", "fsdp"},
 };
 
 SourceFacts facts_of(std::string_view source) {
@@ -110,10 +115,10 @@ ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
   }
 }
 
-std::vector<const Engine*> engines_of(const SourceFacts& facts) {
+std::vector<const Engine*> engines_of(const Framework& framework) {
   std::vector<const Engine*> all(engines().begin(), engines().end());
   std::stable_partition(all.begin(), all.end(), [&](const Engine* engine) {
-    return engine->name == facts.engine;
+    return engine->name == framework.engine;
   });
   return all;
 }
@@ -241,14 +246,24 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   run.strategy = strategy_of_run(row, layer_count(run.question.model));
   const int used = devices(run.strategy);
   run.question.cluster = cluster_of(row, facts, used);
-  run.question.calibration = published_calibration(run.question.cluster.device);
-  run.question.workload = workload_of_run(
-      row, run.strategy, run.question.model.sequence, facts.attention);
-  run.question.engines = engines_of(facts);
+  const bool is_eager =
+      facts.framework == "torchtitan" && notes_say(row, " eager;");
+  const Framework framework =
+      load_framework(is_eager ? "fsdp" : facts.framework);
+  run.question.calibration =
+      calibration_for(run.question.cluster.device, framework);
+  run.question.workload =
+      workload_of_run(row, run.strategy, run.question.model.sequence,
+                      framework.fused_attention ? AttentionKernel::flash
+                                                : AttentionKernel::eager);
+  run.question.engines = engines_of(framework);
   Workload& workload = run.question.workload;
+  workload.framework = framework;
   workload.engine = run.question.engines.front()->name;
   workload.gradient = default_gradient(*run.question.engines.front()->memory,
                                        workload.precision);
+  if (framework.narrow_fp16_gradients && workload.precision == Precision::fp16)
+    workload.gradient = Precision::fp16;
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
   run.meter = meter_of(row);
