@@ -45,6 +45,7 @@ const std::map<std::string, std::string> kValues = {
     {"--host-memory", "--host-memory 1TiB --offload cpu"},
     {"--nvme", "--nvme 4TB@1GB/s --offload nvme"},
     {"--engine", "--engine deepspeed"},
+    {"--engine-version", "--engine-version torchtitan"},
     {"--seq", "--seq 512"},
     {"--global-batch", "--global-batch 64"},
     {"--tokens-per-batch", "--tokens-per-batch 128K"},

@@ -1,0 +1,244 @@
+#include "spec/framework.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "spec/catalog.h"
+#include "step/build_step.h"
+#include "step/layer_work.h"
+#include "step/state_work.h"
+#include "support/messages.h"
+#include "support/planning.h"
+#include "support/priced_machine.h"
+#include "support/temporary_directory.h"
+#include "time/step_time.h"
+
+using namespace ztplan;
+
+namespace {
+
+std::string file_with(const std::string& rest) {
+  return R"({"id": "own", "engine": "megatron", "source": "a test")" + rest +
+         "}";
+}
+
+/// What the reader says of a file with these further keys.
+std::string said_of(const std::string& rest) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("own.json", file_with(rest));
+  const std::string said = refusal([&] {
+    const Framework own = load_framework(path);
+    calibration_for(all_devices().front(), own);
+  });
+  const std::size_t name = said.find("own.json: ");
+  return name == std::string::npos ? said : said.substr(name + 10);
+}
+
+/// A layer of llama3-8b on 16 GPUs as `change` makes its framework.
+struct World {
+  Question question = asked("llama3-8b", "dgx-a100-80", 16, 8192, 64);
+  Framework& framework() { return question.workload.framework; }
+  Recipe forward(const char* text) {
+    return layer_forward(setting_of(question),
+                         question.model.layers.front().layer,
+                         parse_strategy(text, 16));
+  }
+  Recipe backward(const char* text) {
+    return layer_backward(setting_of(question),
+                          question.model.layers.front().layer,
+                          parse_strategy(text, 16));
+  }
+  Seconds step(const std::string& text) {
+    const Strategy s = parse_strategy(text, 16);
+    const Machine machine{question.cluster, question.calibration};
+    return estimate_step(setting_of(question), *engine_for(question, s), s,
+                         machine)
+        .total();
+  }
+};
+
+template <class Kind>
+double total(const Recipe& recipe, double (*of)(const Kind&)) {
+  double sum = 0;
+  for (const Item& item : recipe.items)
+    if (const Kind* work = std::get_if<Kind>(&item.work))
+      sum += of(*work) * static_cast<double>(item.count);
+  return sum;
+}
+
+double attention_flops(const Recipe& recipe) {
+  return total<AttentionWork>(
+      recipe, [](const AttentionWork& work) { return flops(work).value; });
+}
+
+double pass_bytes(const Recipe& recipe) {
+  return total<Stream>(recipe, [](const Stream& work) {
+    return static_cast<double>(work.bytes.value);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every engine has one usual version, and every version an engine") {
+  std::map<std::string, int> usual;
+  for (const Framework& framework : all_frameworks()) {
+    CAPTURE(framework.id);
+    CHECK(refusal([&] { find_engine(framework.engine); }).empty());
+    CHECK(load_framework(framework.id) == framework);
+    CHECK(!framework.source.empty());
+    usual[framework.engine] += framework.is_default ? 1 : 0;
+  }
+  for (const Engine* engine : engines()) {
+    CAPTURE(engine->name);
+    CHECK(usual[engine->name] == 1);
+    CHECK(default_framework(engine->name).engine == engine->name);
+  }
+}
+
+TEST_CASE("a version's constants lie over those of every device") {
+  const Framework torchtitan = load_framework("torchtitan");
+  for (const DeviceSpec& device : all_devices()) {
+    CAPTURE(device.id);
+    const bool hopper = device.architecture == "Hopper";
+    const double share = calibration_for(device, torchtitan).flash_share.value;
+    CHECK(share ==
+          (hopper ? 0.37 : published_calibration(device).flash_share.value));
+  }
+}
+
+TEST_CASE("a version is read strictly") {
+  CHECK(said_of("").empty());
+  CHECK(said_of(R"(, "facts": {"dropout": {"value": true, "source": "x"}})")
+            .empty());
+  CHECK(said_of(R"(, "facts": {"drop": {"value": true, "source": "x"}})") ==
+        "facts: nothing of a framework is called 'drop'");
+  CHECK(said_of(R"(, "facts": {"dropout": {"value": true}})").find("source") !=
+        std::string::npos);
+  CHECK(said_of(R"(, "facts": {"dropout": {"value": true, "source": ""}})") ==
+        "facts.dropout: its source is empty");
+  CHECK(said_of(R"(, "facts": {"dropout": {"value": 1, "source": "x"}})") !=
+        "");
+  CHECK(said_of(R"(, "kernels": {"fused": {"value": 0, "source": "x"}})") !=
+        "");
+  CHECK(said_of(R"(, "constants": {"speed": {}})").find("called 'speed'") !=
+        std::string::npos);
+  CHECK(said_of(R"(, "speed": 1)").find("unknown key") != std::string::npos);
+  CHECK(refusal([] { load_framework("megatron-2012"); }) ==
+        "no version of an engine \"megatron-2012\"");
+  CHECK(hint_of([] {
+          load_framework("megatron-2012");
+        }).find("did you mean megatron-2021?") != std::string::npos);
+}
+
+TEST_CASE("attention that computes the masked half does twice the work") {
+  World world;
+  const double skipped = attention_flops(world.forward("tp=1"));
+  world.framework().skips_mask = false;
+  CHECK(attention_flops(world.forward("tp=1")) == doctest::Approx(2 * skipped));
+}
+
+TEST_CASE(
+    "the last rank of an unbalanced ring sees all keys but half a block") {
+  // (c - 1) whole blocks and a half one, over c halves: 2 - 1/c.
+  World world;
+  for (const int c : {1, 2, 4, 8}) {
+    const std::string text = "cp=" + std::to_string(c);
+    world.framework().balances_ring = true;
+    const double balanced = attention_flops(world.forward(text.c_str()));
+    world.framework().balances_ring = false;
+    CHECK(attention_flops(world.forward(text.c_str())) ==
+          doctest::Approx(balanced * (2 - 1.0 / c)));
+  }
+}
+
+TEST_CASE("dropout reads and writes its mask") {
+  World world;
+  const double elements = 8192.0 * 4096;
+  const double forward = pass_bytes(world.forward("tp=1"));
+  const double backward = pass_bytes(world.backward("tp=1"));
+  world.framework().dropout = true;
+  CHECK(pass_bytes(world.forward("tp=1")) ==
+        doctest::Approx(forward + 2 * 1 * elements));
+  CHECK(pass_bytes(world.backward("tp=1")) ==
+        doctest::Approx(backward + 2 * 5 * elements));
+}
+
+TEST_CASE("casts to fp8 are passes, unless the pass before them casts") {
+  World world;
+  world.question.workload.precision = Precision::fp8;
+  world.framework().fuses_casts = true;
+  const double fused = pass_bytes(world.forward("tp=1"));
+  world.framework().fuses_casts = false;
+  // The inputs of the output projection and of the second MLP product.
+  CHECK(pass_bytes(world.forward("tp=1")) ==
+        doctest::Approx(fused + 8192.0 * (4096 + 14336) * 4));
+  world.question.workload.precision = Precision::bf16;
+  CHECK(pass_bytes(world.forward("tp=1")) == doctest::Approx(fused));
+}
+
+TEST_CASE("a boundary cut over tensor ranks is gathered by them") {
+  World world;
+  const Strategy s = parse_strategy("tp=4,pp=2,sp=0", 16);
+  const Engine& engine = *engine_for(world.question, s);
+  const Setting setting = setting_of(world.question);
+  const LayerKinds kinds = layer_kinds(world.question.model);
+  const StageSizes sizes = stage_sizes(setting, engine, kinds, s);
+  const StepParts parts{setting, engine, s, kinds, sizes};
+  const auto bytes = [&](std::size_t i) {
+    return std::get<Collective>(boundary_send(parts).items.at(i).work)
+        .bytes.value;
+  };
+  CHECK(boundary_send(parts).items.size() == 1);
+  CHECK(bytes(0) == 8192 * 4096 * 2);
+  world.framework().scatters_boundary = true;
+  CHECK(boundary_send(parts).items.size() == 2);
+  CHECK(bytes(0) == 8192 * 4096 * 2 / 4);
+  CHECK(bytes(1) == 8192 * 4096 * 2);
+}
+
+TEST_CASE("rings alone are as quick in a node, and slower over two") {
+  PricedMachine machine = nodes_of("a100", 2, BytesPerSecond{5e9});
+  machine.cluster.levels.back().nics_per_node = 8;
+  const auto time = [&](Group group, Rings rings) {
+    return price(Collective{CollectiveOp::all_reduce, group, Bytes{1 << 28},
+                            rings},
+                 machine.machine())
+        .value;
+  };
+  CHECK(time({8, 1}, Rings::only) == time({8, 1}, Rings::planned));
+  CHECK(time({16, 1}, Rings::only) > 1.3 * time({16, 1}, Rings::planned));
+  // One NIC of a node's eight; alone in its node a rank has its own anyway.
+  CHECK(time({16, 1}, Rings::one_nic) > 5 * time({16, 1}, Rings::only));
+  CHECK(time({2, 8}, Rings::one_nic) == time({2, 8}, Rings::only));
+}
+
+TEST_CASE("gradients that wait for backward do not hold back its neighbours") {
+  // Reduced one after the other down the pipeline, eight stages would add
+  // eight reductions.
+  World world;
+  const Seconds beside = world.step("pp=8,micro=1");
+  const Seconds after = world.step("pp=8,micro=1,overlap=0");
+  CHECK(after >= beside);
+  const Seconds none =
+      world.step("pp=8,dp=2,micro=1,overlap=0,compress=onebit");
+  CHECK((after - beside).value < 2 * (after - none).value);
+  world.framework().overlaps_gradients = false;
+  CHECK(world.step("pp=8,micro=1") == after);
+  CHECK(world.step("pp=8,micro=1,overlap=1") == beside);
+}
+
+TEST_CASE("sums of input gradients that wait cost more") {
+  World world;
+  const Seconds beside = world.step("tp=8,sp=0");
+  world.framework().overlaps_tensor = false;
+  CHECK(world.step("tp=8,sp=0") > beside);
+  CHECK(world.step("tp=1") == World().step("tp=1"));
+}
+
+TEST_CASE("collectives are launched by the host as kernels are") {
+  World world;
+  world.question.calibration.collective_start.value = 1;  // a second each
+  // Two all-reduces of a layer's forward, four of both of its passes.
+  CHECK(world.step("tp=2,micro=1,sp=0").value > 32 * 4);
+}
