@@ -38,7 +38,7 @@ const std::map<std::string, std::string> kValues = {
     {"--gpu", "--gpu a100-80g"},
     {"--cluster", "--cluster dgx-a100"},
     {"--gpus-per-node", "--gpus-per-node 4"},
-    {"--nodes", "--nodes 2"},
+    {"--nodes", "--gpus 8 --nodes 2"},
     {"--network", "--gpus 16 --network 10Gbps"},
     {"--intra", "--intra pcie4"},
     {"--p2p", "--p2p off"},

@@ -57,11 +57,11 @@ class CommandLine {
   std::string line_;
 };
 
-void add_machine(CommandLine& line, const Request& request) {
-  const ClusterOverrides& machine = request.machine;
-  line.add("--cluster", request.cluster);
+void add_machine(CommandLine& line, const Asked& asked) {
+  const ClusterOverrides& machine = asked.request.machine;
+  line.add("--cluster", asked.request.cluster);
   line.add("--gpu", machine.gpu);
-  line.add("--gpus-per-node", machine.gpus_per_node);
+  line.add("--gpus-per-node", given_per_node(asked));
   line.add("--network", machine.network);
   line.add("--intra", machine.intra);
   line.add("--p2p", machine.p2p);
@@ -139,7 +139,7 @@ std::string command_text(std::string_view command, const Asked& asked,
   CommandLine line(fmt::format("ztplan {}", command));
   line.add("--model", asked.request.model);
   line.add("--gpus", gpus);
-  add_machine(line, asked.request);
+  add_machine(line, asked);
   add_training(line, asked, gpus);
   return line.take();
 }

@@ -52,8 +52,8 @@ void write_request(JsonWriter& json, const Asked& asked) {
   write_text(json, "p2p", machine.p2p);
   write_text(json, "host_memory", machine.host_memory);
   write_text(json, "nvme", machine.nvme);
-  if (machine.gpus_per_node > 0)
-    json.field("gpus_per_node", machine.gpus_per_node);
+  const int per_node = given_per_node(asked);
+  if (per_node > 0) json.field("gpus_per_node", per_node);
   json.field("engine_version", workload.framework.file);
   json.field("gpus", asked.question.cluster.devices);
   json.field("sequence", workload.sequence);

@@ -261,6 +261,13 @@ class Asking {
 
 Asked ask(const Request& request) { return Asking(request).ask(); }
 
+int given_per_node(const Asked& asked) {
+  const Request& request = asked.request;
+  if (request.gpus > 0 && request.machine.nodes > 0)
+    return asked.question.cluster.devices_per_node;
+  return request.machine.gpus_per_node;
+}
+
 BatchChoice default_batch(const ModelSpec& model, int sequence, int devices) {
   const bool published = model.global_batch > 0;
   const std::int64_t wanted =

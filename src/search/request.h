@@ -58,6 +58,10 @@ struct Asked {
   std::vector<Default> defaults;  // in the order of the options
 };
 
+/// GPUs of a node where the user fixed them: by --gpus-per-node, or by --gpus
+/// over --nodes; else 0.
+int given_per_node(const Asked& asked);
+
 /// Reads models/ and hardware/. Throws `Error` on an unknown name and on
 /// values out of range.
 Asked ask(const Request& request);
