@@ -78,7 +78,7 @@ constexpr Flag kTraining[] = {
          &Flags::lora),
     text("--quantize", "Q", "frozen weights as nf4, nf4,double or int8",
          &Flags::quantize),
-    text("--loss", "L", "fused, chunked, vocab_parallel, eager (the engine's)",
+    text("--loss", "L", "kernel of the loss, as chunked (the version's)",
          &Flags::loss),
     text("--load", "L",
          "weights arrive partitioned or replicated (partitioned)",

@@ -8,6 +8,7 @@
 #include "step/build_step.h"
 #include "step/layer_work.h"
 #include "step/state_work.h"
+#include "strategy/engine_memory.h"
 #include "support/messages.h"
 #include "support/planning.h"
 #include "support/priced_machine.h"
@@ -241,4 +242,24 @@ TEST_CASE("collectives are launched by the host as kernels are") {
   world.question.calibration.collective_start.value = 1;  // a second each
   // Two all-reduces of a layer's forward, four of both of its passes.
   CHECK(world.step("tp=2,micro=1,sp=0").value > 32 * 4);
+}
+
+TEST_CASE("a version names its loss, the user has the last word") {
+  const TemporaryDirectory folder;
+  const auto own = [&](const char* loss) {
+    return load_framework(folder.write(
+        "own.json", file_with(std::string(R"(, "loss": {"value": ")") + loss +
+                              R"(", "source": "s"})")));
+  };
+  CHECK(own("upcast").loss == LossKernel::upcast);
+  CHECK(refusal([&] { own("softmax"); })
+            .ends_with("loss must be fused, compiled, vocab_parallel, eager, "
+                       "upcast, chunked, not \"softmax\""));
+  const EngineMemory& keeps = *find_engine("fsdp").memory;
+  Workload workload;
+  CHECK(loss_kernel(keeps, workload) == LossKernel::eager);
+  workload.framework = own("compiled");
+  CHECK(loss_kernel(keeps, workload) == LossKernel::compiled);
+  workload.loss = LossKernel::chunked;
+  CHECK(loss_kernel(keeps, workload) == LossKernel::chunked);
 }

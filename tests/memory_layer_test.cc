@@ -196,8 +196,10 @@ TEST_CASE("each loss kernel holds what its source does") {
     return ends.logits / Bytes{std::int64_t{8192} * model.vocab};
   };
   CHECK(per_logit(LossKernel::fused) == 2);
+  CHECK(per_logit(LossKernel::compiled) == 4);
   CHECK(per_logit(LossKernel::vocab_parallel) == 6);
   CHECK(per_logit(LossKernel::eager) == 12);
+  CHECK(per_logit(LossKernel::upcast) == 20);
 }
 
 TEST_CASE("recomputed tensors take no more room than those not kept") {

@@ -1,10 +1,13 @@
 #include "spec/framework.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/quote.h"
 #include "spec/hardware_folder.h"
 
 namespace ztplan {
@@ -41,6 +44,19 @@ constexpr std::array kCounts = {
     Count{"per_expert", &Framework::kernels_per_expert},
 };
 
+struct Loss {
+  std::string_view name;
+  LossKernel value;
+};
+constexpr std::array kLosses = {
+    Loss{"fused", LossKernel::fused},
+    Loss{"compiled", LossKernel::compiled},
+    Loss{"vocab_parallel", LossKernel::vocab_parallel},
+    Loss{"eager", LossKernel::eager},
+    Loss{"upcast", LossKernel::upcast},
+    Loss{"chunked", LossKernel::chunked},
+};
+
 /// The row of `table` called `name`; a name it does not have is an error.
 template <class Table>
 const auto& row_of(const Table& table, const std::string& name,
@@ -72,9 +88,17 @@ void read_counts(Framework& framework, const JsonView& counts) {
   }
 }
 
+LossKernel read_loss(const JsonView& kernel) {
+  try {
+    return parse_loss(kernel.string());
+  } catch (const Error& error) {
+    kernel.fail(error.what());
+  }
+}
+
 Framework read_framework(const JsonView& file, std::string_view name) {
   file.allow_only({"id", "aliases", "engine", "default", "source", "facts",
-                   "kernels", "constants", "architectures"});
+                   "kernels", "loss", "constants", "architectures"});
   Framework framework;
   framework.id = file.at("id").string();
   framework.engine = file.at("engine").string();
@@ -83,6 +107,7 @@ Framework read_framework(const JsonView& file, std::string_view name) {
   framework.file = name;
   framework.aliases = aliases_of(file);
   if (file.has("facts")) read_facts(framework, file.at("facts"));
+  if (file.has("loss")) framework.loss = read_loss(value_of(file.at("loss")));
   if (file.has("kernels")) read_counts(framework, file.at("kernels"));
   return framework;
 }
@@ -95,6 +120,19 @@ JsonView file_of(std::string_view name_or_path) {
 }
 
 }  // namespace
+
+std::string_view to_text(LossKernel kernel) {
+  return std::ranges::find(kLosses, kernel, &Loss::value)->name;
+}
+
+LossKernel parse_loss(std::string_view text) {
+  const auto found = std::ranges::find(kLosses, text, &Loss::name);
+  if (found != kLosses.end()) return found->value;
+  std::string allowed;
+  for (const Loss& loss : kLosses)
+    allowed += (allowed.empty() ? "" : ", ") + std::string(loss.name);
+  throw Error(fmt::format("loss must be {}, not {}", allowed, quote(text)));
+}
 
 std::vector<FrameworkFact> facts(const Framework& framework) {
   const Framework usual;

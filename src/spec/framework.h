@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "spec/calibration.h"
 
 namespace ztplan {
+
+/// How the loss is computed from 16-bit logits.
+enum class LossKernel {
+  fused,           // gradient overwrites 16-bit logits (Liger Kernel, llm.c)
+  compiled,        // one kernel reads logits, one writes their gradient
+  vocab_parallel,  // fp32 softmax in place of its input (Megatron-LM)
+  eager,           // log-softmax and gradient in fp32 (torch)
+  upcast,          // eager, of shifted fp32 copies (Hugging Face)
+  chunked          // eager, an eighth of the tokens at a time (torchtitan)
+};
 
 /// What the graph of a step asks of a framework; the defaults are those of a
 /// recent one. Rates and host times are constants of its file too.
@@ -21,6 +32,8 @@ struct Framework {
   std::string file;         // what its constants are read from
   std::string source;
   std::vector<std::string> aliases = {};
+
+  std::optional<LossKernel> loss = {};  // else the engine's
 
   bool fused_attention = true;  // one kernel, else plain operations
   bool skips_mask = true;       // that kernel leaves the masked half out
@@ -58,6 +71,10 @@ struct FrameworkFact {
   bool value = false, usual = false;
 };
 std::vector<FrameworkFact> facts(const Framework& framework);
+
+/// "vocab_parallel" and the like, both ways. Throws `Error` with the nearest.
+std::string_view to_text(LossKernel kernel);
+LossKernel parse_loss(std::string_view text);
 
 /// Every file of hardware/frameworks, by id.
 std::vector<Framework> all_frameworks();

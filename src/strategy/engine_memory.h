@@ -78,6 +78,12 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
 /// The dtype gradients accumulate in when nobody says.
 Precision default_gradient(const EngineMemory& keeps, Precision precision);
 
+/// The loss that is computed: the user's, the version's, the engine's.
+inline LossKernel loss_kernel(const EngineMemory& keeps,
+                              const Workload& workload) {
+  return workload.loss.value_or(workload.framework.loss.value_or(keeps.loss));
+}
+
 /// Phase in which the loss is last held: a frozen output matrix has no gradient
 /// to wait for.
 inline Phase loss_until(const EngineMemory& keeps, const Workload& workload) {

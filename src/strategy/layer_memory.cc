@@ -315,6 +315,10 @@ Parts loss_bytes(LossKernel kernel, std::int64_t number) {
   switch (kernel) {
     case LossKernel::fused:
       return {number, number};
+    case LossKernel::compiled:
+      return {number, 2 * number};
+    case LossKernel::upcast:
+      return {2 * kFp32, (is_fp32 ? 4 : 5) * kFp32};
     case LossKernel::vocab_parallel:
       return {kFp32, is_fp32 ? kFp32 : number + kFp32};
     case LossKernel::eager:

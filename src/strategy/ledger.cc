@@ -97,7 +97,7 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
         layer_share(model, kind, setting.workload, strategy));
   }
   sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
-                               setting.workload.loss.value_or(keeps.loss));
+                               loss_kernel(keeps, setting.workload));
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   return sizes;

@@ -106,14 +106,6 @@ struct Adapters {
 /// with its scales quantized too (QLoRA, arXiv 2305.14314), or 8-bit.
 enum class Quantize { none, nf4, nf4_double, int8 };
 
-/// How the loss is computed from 16-bit logits.
-enum class LossKernel {
-  fused,           // gradient overwrites 16-bit logits (Liger Kernel, llm.c)
-  vocab_parallel,  // fp32 softmax in place of its input (Megatron-LM)
-  eager,           // fp32 copy, log-softmax and gradient (torch)
-  chunked          // eager, an eighth of the tokens at a time (torchtitan)
-};
-
 /// How weights arrive: each device reads its own part, or all of its stage and
 /// then keeps a part.
 enum class Loading { partitioned, replicated };
@@ -213,13 +205,11 @@ std::string_view to_text(Compression compression);
 std::string_view to_text(OptimizerKind optimizer);
 std::string_view to_text(Quantize quantize);
 std::string_view to_text(Loading loading);
-std::string_view to_text(LossKernel kernel);
 Compression parse_compression(std::string_view text);
 OptimizerKind parse_optimizer(std::string_view text);
 /// "nf4", "nf4,double", "int8" or "none".
 Quantize parse_quantize(std::string_view text);
 Loading parse_loading(std::string_view text);
-LossKernel parse_loss(std::string_view text);
 
 /// "r=8,targets=q,v"; targets are any of q, k, v, o, gate, up, down, or "all";
 /// none named are q and v, as PEFT's default for Llama. "none" when there are

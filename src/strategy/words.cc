@@ -51,12 +51,6 @@ constexpr Word<Quantize> kQuantizations[] = {
 constexpr Word<Loading> kLoadings[] = {{"partitioned", Loading::partitioned},
                                        {"replicated", Loading::replicated}};
 
-constexpr Word<LossKernel> kLosses[] = {
-    {"fused", LossKernel::fused},
-    {"vocab_parallel", LossKernel::vocab_parallel},
-    {"eager", LossKernel::eager},
-    {"chunked", LossKernel::chunked}};
-
 struct Target {
   std::string_view name;
   bool Adapters::*member;
@@ -144,10 +138,6 @@ std::string_view to_text(Quantize quantize) {
 }
 std::string_view to_text(Loading loading) {
   return text_of(kLoadings, loading);
-}
-std::string_view to_text(LossKernel kernel) { return text_of(kLosses, kernel); }
-LossKernel parse_loss(std::string_view text) {
-  return parse_word("loss", text, kLosses);
 }
 Compression parse_compression(std::string_view text) {
   return parse_word("compress", text, kCompressions);
