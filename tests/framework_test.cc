@@ -263,3 +263,14 @@ TEST_CASE("a version names its loss, the user has the last word") {
   workload.loss = LossKernel::chunked;
   CHECK(loss_kernel(keeps, workload) == LossKernel::chunked);
 }
+
+TEST_CASE("quantized weights are written out for every product") {
+  World world;
+  world.question.workload.adapters = {.rank = 8, .q = true};
+  const double before = pass_bytes(world.forward("tp=1"));
+  world.question.workload.quantize = Quantize::nf4;
+  // Llama 3 8B: 2 (16-bit) + 0.5 + 4/64 bytes for each weight of a layer.
+  const double weights = 4096.0 * (4096 + 1024) * 2 + 3.0 * 4096 * 14336;
+  CHECK(pass_bytes(world.forward("tp=1")) - before ==
+        doctest::Approx(2.5625 * weights));
+}

@@ -101,6 +101,7 @@ void LayerWriter::residual(Direction direction) {
 }
 
 void LayerWriter::linear(Direction direction, const Linear& linear) {
+  write_.dequantize(linear.batch * linear.outputs * linear.inputs);
   if (direction == Direction::forward)
     write_.forward(linear);
   else

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "strategy/ledger.h"
+
 namespace ztplan {
 namespace {
 
@@ -89,6 +91,14 @@ void WorkWriter::pass(std::int64_t elements, int bytes_each, PassKind kind) {
   if (bytes_each == 0) return;
   add(TimeTerm::compute,
       Stream{Bytes{elements * bytes_each * width_ / kHalf}, kind}, 1, 0);
+}
+
+// Source: bitsandbytes autograd/_functions.py, MatMul4Bit: dequantize_4bit,
+// then a linear layer, forward and backward.
+void WorkWriter::dequantize(std::int64_t weights) {
+  if (workload_.quantize == Quantize::none) return;
+  const Bytes read = quantized_bytes(workload_.quantize, weights);
+  add(TimeTerm::compute, Stream{read + Bytes{weights * width_}}, 1, 0);
 }
 
 void WorkWriter::attention(const AttentionWork& work, std::int64_t count) {

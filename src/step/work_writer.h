@@ -40,6 +40,8 @@ class WorkWriter {
   /// and written together).
   void pass(std::int64_t elements, int bytes_each,
             PassKind kind = PassKind::layer);
+  /// Quantized weights are written out in 16 bits for the product that follows.
+  void dequantize(std::int64_t weights);
   void attention(const AttentionWork& work, std::int64_t count);
   void collective(TimeTerm term, CollectiveOp op, const Group& group,
                   Bytes bytes, std::int64_t count, int beside);
