@@ -185,12 +185,15 @@ TEST_CASE("what cannot be predicted is skipped with a reason") {
     const char* why;
   };
   for (const Row& row :
-       {Row{[](Cells& c) { c.model = "Llama3-8B (QLoRA)"; },
-            "LoRA and adapters cannot be said yet"},
+       {Row{[](Cells& c) { c.model = "Llama3-8B (Adapter v2)"; },
+            "adapters other than LoRA cannot be said yet"},
+        Row{[](Cells& c) {
+              c.model = "Llama3-8B (LoRA)";
+              c.notes = "LoRA (emb); trains embedding and output too";
+            },
+            "embeddings are trained beside adapters"},
         Row{[](Cells& c) { c.notes = "SUSPICIOUS: twice the peak"; },
             "its source's figures contradict each other"},
-        Row{[](Cells& c) { c.precision = "bnb.nf4 base + bf16"; },
-            "its weights are quantized"},
         Row{[](Cells& c) { c.precision = "nvfp4"; },
             "4-bit products cannot be said yet"},
         Row{[](Cells& c) { c.offload = "activations-cpu"; },
@@ -230,6 +233,63 @@ TEST_CASE("what cannot be predicted is skipped with a reason") {
   }
 }
 
+TEST_CASE("adapters are those of the row, else of its source") {
+  struct Row {
+    const char *source, *notes, *text;
+  };
+  for (const Row& row :
+       {Row{"mine", "LoRA rank 32 on q,v", "r=32,targets=q,v"},
+        Row{"mine", "LoRA rank 10 on MLP", "r=10,targets=gate,up,down"},
+        Row{"ms-swift", "LoRA rank 2 on DEFAULT (c_attn)", "r=2,targets=q,k,v"},
+        Row{"ms-swift", "LoRA rank 8 on ALL (all linear)", "r=8,targets=all"},
+        Row{"litgpt", "LoRA, 4,194,304 trainable", "r=8,targets=q,v"},
+        Row{"qwen-finetune", "LoRA", "r=64,targets=all"}}) {
+    CAPTURE(std::string(row.notes));
+    const TrainingRun run = read(with([&](Cells& c) {
+      c.source = row.source;
+      c.model = "Llama3-8B (LoRA)";
+      c.notes = "\"" + std::string(row.notes) + "\"";
+    }));
+    CHECK(to_text(run.question.workload.adapters) == row.text);
+  }
+  CHECK(!read({}).question.workload.adapters.any());
+}
+
+TEST_CASE("frozen weights have the width of their cell") {
+  const auto width = [](const char* precision) {
+    return read(with([&](Cells& c) {
+             c.model = "Llama3-8B (QLoRA)";
+             c.precision = precision;
+           }))
+        .question.workload.quantize;
+  };
+  CHECK(width("bf16") == Quantize::none);
+  CHECK(width("bnb.nf4 base + bf16") == Quantize::nf4);
+  CHECK(width("bnb.nf4-dq base + bf16") == Quantize::nf4_double);
+  CHECK(width("int4 base + bf16 adapters") == Quantize::nf4_double);
+  CHECK(width("int8 (gptq) base + bf16 adapters") == Quantize::int8);
+}
+
+TEST_CASE("what a source leaves out is as its own recipes have it") {
+  const auto of = [](const char* source, const char* notes) {
+    return read(with([&](Cells& c) {
+      c.source = source;
+      c.recompute = "";
+      c.notes = notes;
+    }));
+  };
+  using Mode = Recompute::Mode;
+  CHECK(of("mine", "").strategy.recompute.mode == Mode::none);
+  CHECK(of("torchtune", "").strategy.recompute.mode == Mode::full);
+  CHECK(of("litgpt", "").question.workload.loading == Loading::replicated);
+  CHECK(of("mine", "Liger kernels").question.workload.loss ==
+        LossKernel::chunked);
+  CHECK(of("mine", "bf16 weights and optimizer states")
+            .question.workload.parameter == Precision::bf16);
+  CHECK(of("torchtitan", "llama3-8b_h200_202506")
+            .question.workload.framework.id == "torchtitan-2025");
+}
+
 TEST_CASE("a table without the columns it needs is refused by name") {
   const auto check = [](const char* header) {
     const CsvTable table = CsvTable::parse(header, "runs.csv");
@@ -242,7 +302,7 @@ TEST_CASE("a table without the columns it needs is refused by name") {
 }
 
 TEST_CASE("every row gets a result, in the order of the table") {
-  const Cells lora = with([](Cells& c) { c.model = "Llama3-8B (LoRA)"; });
+  const Cells lora = with([](Cells& c) { c.model = "Llama3-8B (Adapter)"; });
   const CsvTable table =
       CsvTable::parse(kColumns + Cells().line() + lora.line(), "runs.csv");
   std::int64_t done = 0;
@@ -254,5 +314,5 @@ TEST_CASE("every row gets a result, in the order of the table") {
   CHECK(results[0].engine == "native");
   CHECK(results[0].predicted_step->value > 0);
   CHECK(results[0].predicted_peak->value > 0);
-  CHECK(results[1].skipped == "LoRA and adapters cannot be said yet");
+  CHECK(results[1].skipped == "adapters other than LoRA cannot be said yet");
 }

@@ -68,8 +68,10 @@ Recompute selective_of(std::string_view modules) {
   return recompute;
 }
 
-Recompute recompute_of(const CsvRow& row, int stage_layers) {
-  const std::string text = folded(row.get("recompute"));
+Recompute recompute_of(const CsvRow& row, int stage_layers,
+                       std::string_view missing) {
+  std::string text = folded(row.get("recompute"));
+  if (text.empty()) text = missing;
   if (text.empty() || text == "none") return {};
   if (text == "full") return {.mode = Recompute::Mode::full};
   if (text == "selective") return selective_of("core_attn");
@@ -158,9 +160,7 @@ bool states_local_batch(const CsvRow& row) {
 Precision precision_of(const CsvRow& row) {
   const std::string text = folded(row.get("precision"));
   if (text.empty()) return Precision::bf16;
-  if (says(text, "nf4") || says(text, "int4") || says(text, "int8")) {
-    throw Skip("its weights are quantized");
-  }
+  if (says(text, "base")) return Precision::bf16;  // of frozen weights
   if (says(text, "fp4")) throw Skip("4-bit products cannot be said yet");
   if (says(text, "fp8")) return Precision::fp8;
   if (text == "bf16") return Precision::bf16;
@@ -178,7 +178,8 @@ AttentionKernel attention_of(const CsvRow& row, AttentionKernel missing) {
 
 }  // namespace
 
-Strategy strategy_of_run(const CsvRow& row, int layers) {
+Strategy strategy_of_run(const CsvRow& row, int layers,
+                         std::string_view recompute) {
   Strategy s;
   s.tensor = size_cell(row, "tp");
   s.pipeline = size_cell(row, "pp");
@@ -191,7 +192,7 @@ Strategy strategy_of_run(const CsvRow& row, int layers) {
   s.zero = zero_of(row);
   if (s.zero == 2 && s.pipeline > 1) s.zero = 1;
   s.offload = offload_of(row);
-  s.recompute = recompute_of(row, layers / s.pipeline);
+  s.recompute = recompute_of(row, layers / s.pipeline, recompute);
   s.micro_batch = size_cell(row, "micro_batch");
   if (states_local_batch(row) && s.pipeline > 1) s.micro_batch = 1;
   s.shard_group = s.zero > 0 ? shard_of(row, s) : 0;

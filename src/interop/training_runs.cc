@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "interop/run_adapters.h"
 #include "interop/run_cells.h"
 #include "interop/run_model.h"
 #include "interop/run_strategy.h"
@@ -23,12 +24,17 @@ constexpr int kMostDevices = 1'000'000;
 // What a source does not repeat in every row.
 struct SourceFacts {
   std::string_view source;
-  std::string_view framework;     // of hardware/frameworks
-  std::string_view network = "";  // of its nodes, when not the usual one
+  std::string_view framework;       // of hardware/frameworks
+  std::string_view network = "";    // of its nodes, when not the usual one
+  std::string_view recompute = "";  // in its own recipes
+  Loading loading = Loading::partitioned;
 };
 // Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
 // (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
-// (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s.
+// (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s. Recipes of
+// torchtune set enable_activation_checkpointing; litgpt's FSDP strategy
+// checkpoints every block and shards what each rank has read whole
+// (finetune/lora.py).
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
     SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
@@ -51,9 +57,12 @@ constexpr std::array kSources = {
     SourceFacts{"torchtitan", "torchtitan"},
     SourceFacts{"torchao", "torchtitan"},
     SourceFacts{"fms-fsdp", "torchtitan"},
-    SourceFacts{"torchtune", "fsdp"},
+    SourceFacts{"torchtune", "torchtune", "", "full"},
     SourceFacts{"nemo-automodel", "fsdp"},
-    SourceFacts{"qwen-finetune", "transformers-eager"},
+    SourceFacts{"qwen-finetune", "transformers"},
+    SourceFacts{"ms-swift", "transformers"},
+    SourceFacts{"hf-peft", "transformers"},
+    SourceFacts{"litgpt", "fsdp", "", "full", Loading::replicated},
     SourceFacts{"internevo", "internevo"},
     SourceFacts{"xtuner", "fsdp"},
 };
@@ -63,6 +72,15 @@ SourceFacts facts_of(std::string_view source) {
   const std::string_view key = source.substr(0, source.find(' '));
   const auto found = std::ranges::find(kSources, key, &SourceFacts::source);
   return found == kSources.end() ? SourceFacts{source, "native"} : *found;
+}
+
+/// The version of a row, where a source has several.
+std::string_view version_of(const CsvRow& row, const SourceFacts& facts) {
+  if (facts.framework != "torchtitan") return facts.framework;
+  if (notes_say(row, " eager;")) return "fsdp";
+  const bool is_later =
+      notes_say(row, "llama3-8b_h200_202506") || notes_say(row, "mi300x table");
+  return is_later ? "torchtitan-2025" : "torchtitan";
 }
 
 struct GpuName {
@@ -115,6 +133,17 @@ ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
   }
 }
 
+/// What the notes alone say. Liger's fused loss takes chunks of the tokens; the
+/// ladder of torchtune's README adds one thing after another, that of its loss
+/// fourth.
+void read_notes(const CsvRow& row, Workload& workload) {
+  if (notes_say(row, "bf16 weights and optimizer states"))
+    workload.parameter = workload.moments = workload.gradient = Precision::bf16;
+  if (notes_say(row, "liger")) workload.loss = LossKernel::chunked;
+  for (const char* before : {"\"baseline", "\"+packed", "\"+torch.compile"})
+    if (notes_say(row, before)) workload.loss = LossKernel::eager;
+}
+
 std::vector<const Engine*> engines_of(const Framework& framework) {
   std::vector<const Engine*> all(engines().begin(), engines().end());
   std::stable_partition(all.begin(), all.end(), [&](const Engine* engine) {
@@ -135,15 +164,11 @@ std::optional<Seconds> measured_step(const CsvRow& row,
   return Seconds{tokens / (*rate * devices)};
 }
 
-// States of a width that cannot be said yet: the time is comparable, the memory
-// is not.
-constexpr std::string_view kSmallStates = "bf16 weights and optimizer states";
-
 // The figures are GiB where a source says so and where torch counts; where it
 // says GB without more, GiB is likelier than 10^9.
 std::optional<Bytes> measured_peak(const CsvRow& row) {
   const auto gib = number_cell(row, "measured_peak_mem_gb");
-  if (!gib || notes_say(row, kSmallStates)) return std::nullopt;
+  if (!gib) return std::nullopt;
   constexpr double kMostGib = 1e6;
   if (*gib > kMostGib) throw Skip("measured_peak_mem_gb is absurd");
   return Bytes{static_cast<std::int64_t>(*gib * static_cast<double>(kGiB))};
@@ -160,11 +185,6 @@ Meter meter_of(const CsvRow& row) {
 }
 
 void check_kind(const CsvRow& row) {
-  const std::string remark = folded(model_remark(row.get("model")));
-  if (remark.find("lora") != std::string::npos ||
-      remark.find("adapter") != std::string::npos) {
-    throw Skip("LoRA and adapters cannot be said yet");
-  }
   if (notes_say(row, "SUSPICIOUS") || notes_say(row, "INCONSISTENT")) {
     throw Skip("its source's figures contradict each other");
   }
@@ -243,13 +263,11 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   const SourceFacts facts = facts_of(row.get("source"));
   TrainingRun run;
   run.question.model = model_of_run(row, known);
-  run.strategy = strategy_of_run(row, layer_count(run.question.model));
+  run.strategy =
+      strategy_of_run(row, layer_count(run.question.model), facts.recompute);
   const int used = devices(run.strategy);
   run.question.cluster = cluster_of(row, facts, used);
-  const bool is_eager =
-      facts.framework == "torchtitan" && notes_say(row, " eager;");
-  const Framework framework =
-      load_framework(is_eager ? "fsdp" : facts.framework);
+  const Framework framework = load_framework(version_of(row, facts));
   run.question.calibration =
       calibration_for(run.question.cluster.device, framework);
   run.question.workload =
@@ -260,10 +278,14 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   Workload& workload = run.question.workload;
   workload.framework = framework;
   workload.engine = run.question.engines.front()->name;
+  workload.adapters = adapters_of_run(row);
+  workload.quantize = quantize_of_run(row);
   workload.gradient = default_gradient(*run.question.engines.front()->memory,
                                        workload.precision);
   if (framework.narrow_fp16_gradients && workload.precision == Precision::fp16)
     workload.gradient = Precision::fp16;
+  workload.loading = facts.loading;
+  read_notes(row, workload);
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
   run.meter = meter_of(row);
