@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "search/evaluate.h"
 #include "spec/catalog.h"
 #include "step/build_step.h"
 #include "step/layer_work.h"
@@ -273,4 +274,48 @@ TEST_CASE("quantized weights are written out for every product") {
   const double weights = 4096.0 * (4096 + 1024) * 2 + 3.0 * 4096 * 14336;
   CHECK(pass_bytes(world.forward("tp=1")) - before ==
         doctest::Approx(2.5625 * weights));
+}
+
+TEST_CASE("gradients have the width of the engine, then of its version") {
+  const EngineMemory& deepspeed = *find_engine("deepspeed").memory;
+  const EngineMemory& megatron = *find_engine("megatron").memory;
+  const Framework usual;
+  const Framework of_2022 = load_framework("megatron-deepspeed");
+  const Framework of_2021 = load_framework("megatron-2021");
+  using P = Precision;
+  CHECK(default_gradient(deepspeed, usual, P::bf16) == P::bf16);
+  CHECK(default_gradient(deepspeed, of_2022, P::bf16) == P::fp32);
+  CHECK(default_gradient(deepspeed, of_2022, P::fp16) == P::fp16);
+  CHECK(default_gradient(megatron, usual, P::fp16) == P::fp32);
+  CHECK(default_gradient(megatron, of_2021, P::fp16) == P::fp16);
+  CHECK(default_gradient(deepspeed, usual, P::fp8) == P::fp32);
+}
+
+TEST_CASE("a version's fp32 accumulation takes its own passes") {
+  World world;
+  world.question.workload.gradient = Precision::fp32;
+  const auto step = [&](double factor) {
+    world.question.calibration.gradient_factor.value = factor;
+    return world.step("tp=1,zero=1");
+  };
+  // 10 bytes of every parameter and micro-batch: 64 / 16 of them.
+  const double bytes =
+      10.0 * 4 * static_cast<double>(parameters(world.question.model));
+  const DeviceSpec& device = world.question.cluster.device;
+  const double seconds =
+      bytes / (device.memory_bandwidth.value *
+               world.question.calibration.memory_share.value);
+  CHECK((step(2) - step(1)).value == doctest::Approx(seconds).epsilon(0.01));
+}
+
+TEST_CASE("fused modules keep less than their engine's usual ones") {
+  World world;
+  const Strategy s = parse_strategy("tp=1,zero=1", 16);
+  const auto peak = [&] {
+    return evaluate(world.question, find_engine("deepspeed"), s)
+        .memory.allocated;
+  };
+  const Bytes usual = peak();
+  world.framework().fused_modules = true;
+  CHECK(peak() < usual);
 }

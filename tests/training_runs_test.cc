@@ -137,7 +137,7 @@ TEST_CASE("the meter that showed the memory is read from the notes") {
 
 TEST_CASE("layers that do not divide are cut as their source did") {
   // BLOOM-176B: 70 layers with both ends as a layer each over 12 stages.
-  const Cells bloom = with([](Cells& c) {
+  Cells bloom = with([](Cells& c) {
     c.source = "bigscience-176b";
     c.model = "BLOOM-proto-176B";
     c.shape = "70,14336,112,112,57344,250880,2048";
@@ -146,6 +146,10 @@ TEST_CASE("layers that do not divide are cut as their source did") {
     c.sizes = "4,12,,8,1,1,0";
     c.batch = "2048";
   });
+  std::vector<int> counts(12, 6);  // PipelineModule takes a list
+  counts.front() = counts.back() = 5;
+  CHECK(read(bloom).strategy.stage_layers == counts);
+  bloom.source = "mine";
   CHECK(read(bloom).strategy.ends_as_layers);
   const Cells uneven = with([](Cells& c) {
     c.model = "other";

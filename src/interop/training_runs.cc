@@ -15,6 +15,7 @@
 #include "search/evaluate.h"
 #include "spec/catalog.h"
 #include "strategy/engine_memory.h"
+#include "strategy/stages.h"
 
 namespace ztplan {
 namespace {
@@ -144,6 +145,15 @@ void read_notes(const CsvRow& row, Workload& workload) {
     if (notes_say(row, before)) workload.loss = LossKernel::eager;
 }
 
+/// Stages that count the ends as layers, as a list: PipelineModule's
+/// "type:transformer|embedding" of Megatron-DeepSpeed.
+void list_stages(Strategy& strategy, int layers, const SourceFacts& facts) {
+  if (!strategy.ends_as_layers || facts.framework != "megatron-deepspeed")
+    return;
+  strategy.stage_layers = chunk_layers(layers, strategy);
+  strategy.ends_as_layers = false;
+}
+
 std::vector<const Engine*> engines_of(const Framework& framework) {
   std::vector<const Engine*> all(engines().begin(), engines().end());
   std::stable_partition(all.begin(), all.end(), [&](const Engine* engine) {
@@ -265,6 +275,7 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   run.question.model = model_of_run(row, known);
   run.strategy =
       strategy_of_run(row, layer_count(run.question.model), facts.recompute);
+  list_stages(run.strategy, layer_count(run.question.model), facts);
   const int used = devices(run.strategy);
   run.question.cluster = cluster_of(row, facts, used);
   const Framework framework = load_framework(version_of(row, facts));
@@ -281,9 +292,7 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   workload.adapters = adapters_of_run(row);
   workload.quantize = quantize_of_run(row);
   workload.gradient = default_gradient(*run.question.engines.front()->memory,
-                                       workload.precision);
-  if (framework.narrow_fp16_gradients && workload.precision == Precision::fp16)
-    workload.gradient = Precision::fp16;
+                                       framework, workload.precision);
   workload.loading = facts.loading;
   read_notes(row, workload);
   run.step = measured_step(row, run.question.workload, used);

@@ -172,8 +172,8 @@ class Asking {
     workload.precision = request_.precision.value_or(Precision::bf16);
     if (!request_.precision) choose_precision(workload, device);
     const Engine& engine = *asked_.question.engines.front();
-    workload.gradient = request_.gradient.value_or(
-        default_gradient(*engine.memory, workload.precision));
+    workload.gradient = request_.gradient.value_or(default_gradient(
+        *engine.memory, workload.framework, workload.precision));
     if (!request_.gradient) {
       told("--grad-dtype", std::string(to_text(workload.gradient)),
            engine.name == std::string_view("megatron") ? "the default"

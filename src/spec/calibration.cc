@@ -41,6 +41,7 @@ constexpr std::array kFields{
           Faster::high},
     Field{"pass_factor", &C::pass_factor, Unit::none, Faster::low},
     Field{"loss_factor", &C::loss_factor, Unit::none, Faster::low},
+    Field{"gradient_factor", &C::gradient_factor, Unit::none, Faster::low},
     Field{"kernel_start", &C::kernel_start, Unit::seconds, Faster::low},
     Field{"collective_start", &C::collective_start, Unit::seconds, Faster::low},
     Field{"gather_interference", &C::gather_interference, Unit::none,

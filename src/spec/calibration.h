@@ -35,6 +35,7 @@ struct Calibration {
   Constant flash_backward_share;   // backward rate over forward rate
   Constant pass_factor;            // bytes of a layer's passes over fused ones
   Constant loss_factor;            // bytes of a logit over 20
+  Constant gradient_factor;        // bytes of an fp32 accumulation over 10
   Constant kernel_start;           // host seconds to launch one kernel
   Constant collective_start;       // host seconds to launch one collective
   Constant gather_interference;    // time of compute beside ZeRO 3's gathers

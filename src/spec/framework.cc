@@ -26,6 +26,8 @@ constexpr std::array kFacts = {
     Fact{"dropout", &Framework::dropout},
     Fact{"fuses_casts", &Framework::fuses_casts},
     Fact{"narrow_fp16_gradients", &Framework::narrow_fp16_gradients},
+    Fact{"wide_bf16_gradients", &Framework::wide_bf16_gradients},
+    Fact{"fused_modules", &Framework::fused_modules},
     Fact{"overlaps_gradients", &Framework::overlaps_gradients},
     Fact{"overlaps_tensor", &Framework::overlaps_tensor},
     Fact{"scatters_boundary", &Framework::scatters_boundary},

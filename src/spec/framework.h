@@ -44,6 +44,9 @@ struct Framework {
   bool fuses_casts = false;  // casts to fp8 are a part of the pass before them
   /// fp16 gradients accumulate and travel as they are, not in fp32.
   bool narrow_fp16_gradients = false;
+  bool wide_bf16_gradients = false;  // in fp32 whatever its engine's usual
+  /// Its modules are fused kernels though its engine's usual ones are not.
+  bool fused_modules = false;
   bool overlaps_gradients = true;  // reduces beside backward where it can
   /// Sums the gradient of a column-parallel layer's input beside its weight
   /// gradient; else before it.

@@ -127,7 +127,8 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
   recipe.items.push_back(
       {TimeTerm::compute, 1,
        Stream{Bytes{(wide ? kAccumulateWide : kAccumulateNarrow) *
-                    (share.trained_dense + share.trained_experts)}}});
+                    (share.trained_dense + share.trained_experts)},
+              wide ? PassKind::gradient : PassKind::fixed}});
   return recipe;
 }
 

@@ -36,8 +36,9 @@ struct AttentionWork {
 };
 
 /// A memory-bound pass: bytes that fused kernels read and write. A framework
-/// that fuses less reads and writes more in the passes of a layer or the loss.
-enum class PassKind { fixed, layer, loss };
+/// that fuses less reads and writes more in the passes of a layer, of the loss
+/// or of an accumulation in fp32.
+enum class PassKind { fixed, layer, loss, gradient };
 struct Stream {
   Bytes bytes;
   PassKind kind = PassKind::fixed;

@@ -76,7 +76,8 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
                        const Strategy& strategy);
 
 /// The dtype gradients accumulate in when nobody says.
-Precision default_gradient(const EngineMemory& keeps, Precision precision);
+Precision default_gradient(const EngineMemory& keeps,
+                           const Framework& framework, Precision precision);
 
 /// The loss that is computed: the user's, the version's, the engine's.
 inline LossKernel loss_kernel(const EngineMemory& keeps,

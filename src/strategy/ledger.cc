@@ -90,7 +90,7 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   for (const Layer& kind : kinds.kinds) {
     LayerActivations one =
         layer_activations(model, kind, setting.workload, strategy);
-    if (keeps.unfused)
+    if (keeps.unfused && !setting.workload.framework.fused_modules)
       one.saved += unfused_activations(model, kind, setting.workload, strategy);
     sizes.activations.push_back(one);
     sizes.shares.push_back(

@@ -242,10 +242,22 @@ void hold_whole_gradients(const Place& p, Ledger& book) {
 
 }  // namespace
 
-Precision default_gradient(const EngineMemory& keeps, Precision precision) {
-  const bool is_narrow =
-      precision == Precision::fp16 || precision == Precision::bf16;
-  return keeps.wide_gradients || !is_narrow ? Precision::fp32 : precision;
+Precision default_gradient(const EngineMemory& keeps,
+                           const Framework& framework, Precision precision) {
+  switch (precision) {
+    case Precision::fp16:
+      return keeps.wide_gradients && !framework.narrow_fp16_gradients
+                 ? Precision::fp32
+                 : precision;
+    case Precision::bf16:
+      return keeps.wide_gradients || framework.wide_bf16_gradients
+                 ? Precision::fp32
+                 : precision;
+    case Precision::fp32:
+    case Precision::fp8:
+      break;
+  }
+  return Precision::fp32;
 }
 
 StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,

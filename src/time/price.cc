@@ -34,6 +34,8 @@ double unfused_factor(PassKind kind, const Calibration& calibration) {
       return calibration.pass_factor.value;
     case PassKind::loss:
       return calibration.loss_factor.value;
+    case PassKind::gradient:
+      return calibration.gradient_factor.value;
     case PassKind::fixed:
       break;
   }
