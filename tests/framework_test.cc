@@ -319,3 +319,34 @@ TEST_CASE("fused modules keep less than their engine's usual ones") {
   world.framework().fused_modules = true;
   CHECK(peak() < usual);
 }
+
+TEST_CASE("how experts are reached and fed is a version's") {
+  World world;
+  world.question.model = load_model("mixtral-8x7b");
+  world.question.workload.precision = Precision::fp8;
+  Framework& framework = world.framework();
+  const auto exchanged = [&] {
+    double sum = 0;
+    for (const Item& item : world.forward("tp=1,ep=8").items)
+      if (const auto* work = std::get_if<Collective>(&item.work))
+        if (work->op == CollectiveOp::all_to_all)
+          sum += static_cast<double>(work->bytes.value);
+    return sum;
+  };
+  // Two exchanges of two 16-bit rows a token; sent once, a token with 2 experts
+  // among 8 ranks reaches 8(1 - (7/8)^2) = 1.875 of them.
+  const double rows = 2.0 * 8192 * 2 * 4096 * 2;
+  CHECK(exchanged() == doctest::Approx(rows));
+  framework.sends_once = true;
+  CHECK(exchanged() == doctest::Approx(rows * 1.875 / 2));
+
+  const double apart = pass_bytes(world.forward("tp=1,ep=8"));
+  const std::int64_t launches = world.forward("tp=1,ep=8").kernels;
+  framework.fused_experts = true;
+  // Casts of both products' inputs (4096 and 14336 wide) and padding there and
+  // back, 4 bytes each, of two rows a token.
+  CHECK(apart - pass_bytes(world.forward("tp=1,ep=8")) ==
+        doctest::Approx(8192.0 * 2 * 4 * (4096 + 14336 + 2 * 4096)));
+  CHECK(launches - world.forward("tp=1,ep=8").kernels ==
+        framework.casts_per_expert);
+}

@@ -290,6 +290,12 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
         LossKernel::chunked);
   CHECK(of("mine", "bf16 weights and optimizer states")
             .question.workload.parameter == Precision::bf16);
+  const auto bridge = [&](const char* notes) {
+    return of("megatron-bridge", notes).question.workload.framework.id;
+  };
+  CHECK(bridge("NeMo container 25.11") == "megatron-core");
+  CHECK(bridge("NeMo container 26.04.01") == "megatron-bridge-26.02");
+  CHECK(bridge("NeMo container 26.08") == "megatron-bridge-26.06");
   CHECK(of("torchtitan", "llama3-8b_h200_202506")
             .question.workload.framework.id == "torchtitan-2025");
 }

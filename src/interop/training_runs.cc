@@ -77,6 +77,14 @@ SourceFacts facts_of(std::string_view source) {
 
 /// The version of a row, where a source has several.
 std::string_view version_of(const CsvRow& row, const SourceFacts& facts) {
+  if (facts.framework == "megatron-core") {
+    // A container of 2026 by its month; the recipes of 2025 are Megatron
+    // Core's.
+    const int month = noted_number(row, "nemo container 26.").value_or(0);
+    constexpr int kFused = 6;
+    if (month == 0) return facts.framework;
+    return month < kFused ? "megatron-bridge-26.02" : "megatron-bridge-26.06";
+  }
   if (facts.framework != "torchtitan") return facts.framework;
   if (notes_say(row, " eager;")) return "fsdp";
   const bool is_later =

@@ -31,6 +31,8 @@ constexpr std::array kFacts = {
     Fact{"overlaps_gradients", &Framework::overlaps_gradients},
     Fact{"overlaps_tensor", &Framework::overlaps_tensor},
     Fact{"scatters_boundary", &Framework::scatters_boundary},
+    Fact{"sends_once", &Framework::sends_once},
+    Fact{"fused_experts", &Framework::fused_experts},
     Fact{"rings_only", &Framework::rings_only},
     Fact{"one_nic", &Framework::one_nic},
 };
@@ -44,6 +46,7 @@ constexpr std::array kCounts = {
     Count{"eager", &Framework::eager_kernels},
     Count{"experts", &Framework::expert_kernels},
     Count{"per_expert", &Framework::kernels_per_expert},
+    Count{"casts_per_expert", &Framework::casts_per_expert},
 };
 
 struct Loss {

@@ -54,6 +54,11 @@ struct Framework {
   /// Each tensor rank sends its part of a boundary to the next stage, which
   /// gathers them.
   bool scatters_boundary = false;
+  /// A token crosses to a rank once, however many of its experts are there.
+  bool sends_once = false;
+  /// Casts, activation and padding are a part of the grouped products of
+  /// experts; else fp8 rows are padded and cut again by passes of their own.
+  bool fused_experts = false;
   bool rings_only = false;  // collectives across nodes are never trees
   /// Rings of gradients with several ranks in a node share one of its NICs.
   bool one_nic = false;
@@ -61,8 +66,9 @@ struct Framework {
   // Kernel launches of a layer's forward; its backward launches twice as many.
   int fused_kernels = 12;      // of Megatron-LM's GPT layer, counted
   int eager_kernels = 18;      // the same with plain attention
-  int expert_kernels = 10;     // of routing
+  int expert_kernels = 45;     // of routing, exchange and return
   int kernels_per_expert = 2;  // of those a device holds
+  int casts_per_expert = 6;    // more of them under fp8
 
   auto operator<=>(const Framework&) const = default;
 };

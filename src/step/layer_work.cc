@@ -1,5 +1,7 @@
 #include "step/layer_work.h"
 
+#include <cmath>
+
 #include "step/work_writer.h"
 
 namespace ztplan {
@@ -18,6 +20,10 @@ constexpr int kGatedForward = 6, kGatedBackward = 10;
 // One row in, one row out: by rank before the exchange, by expert after it.
 // Source: Megatron-LM core/transformer/moe/token_dispatcher.py.
 constexpr int kPermute = 4;
+// Rows of an expert up to a multiple of what fp8 products need, and back.
+// Source: Transformer Engine, pytorch/module/fp8_padding.py and
+// fp8_unpadding.py.
+constexpr int kPad = 4;
 
 int local(int heads, int tensor) {
   return static_cast<int>(divide_up(heads, tensor));
@@ -60,6 +66,7 @@ class LayerWriter {
   void experts(Direction direction);
   void expert_products(std::int64_t rows, Direction direction);
   void dispatch(std::int64_t rows);
+  std::int64_t sent_rows(std::int64_t rows) const;
   void activation(std::int64_t elements, Direction direction);
   int attentions() const { return layer_.attention.cross ? 2 : 1; }
   std::int64_t projected_keys() const;
@@ -82,8 +89,11 @@ int LayerWriter::kernels() const {
   if (!layer_.ffn.is_moe()) return dense;
   const int experts =
       static_cast<int>(divide_up(layer_.ffn.experts, strategy_.expert));
+  const bool casts = write_.workload().precision == Precision::fp8 &&
+                     !framework_.fused_experts;
   return dense + framework_.expert_kernels +
-         experts * framework_.kernels_per_expert;
+         experts * (framework_.kernels_per_expert +
+                    (casts ? framework_.casts_per_expert : 0));
 }
 
 void LayerWriter::norms(int bytes_each) {
@@ -260,11 +270,25 @@ void LayerWriter::mlp(std::int64_t width, Direction direction) {
   linear(direction, forward ? out : in);
 }
 
+/// Rows that leave for other ranks, of `rows` of the experts chosen. Of a token
+/// whose k experts lie anywhere among n ranks, n(1 - (1 - 1/n)^k) ranks have
+/// one. Source: DeepEP, csrc/kernels (a token is sent to each rank once).
+std::int64_t LayerWriter::sent_rows(std::int64_t rows) const {
+  if (!framework_.sends_once) return rows;
+  const double ranks = strategy_.expert, chosen = layer_.ffn.top_k;
+  const double reached = ranks * (1 - std::pow(1 - 1 / ranks, chosen));
+  return std::llround(static_cast<double>(rows) * reached / chosen);
+}
+
 void LayerWriter::dispatch(std::int64_t rows) {
-  write_.pass(rows * hidden_, strategy_.expert > 1 ? 2 * kPermute : kPermute);
+  const bool by_rank = strategy_.expert > 1 && !framework_.sends_once;
+  write_.pass(rows * hidden_, by_rank ? 2 * kPermute : kPermute);
+  if (write_.workload().precision == Precision::fp8 &&
+      !framework_.fused_experts)
+    write_.pass(rows * hidden_, kPad);
   write_.collective(TimeTerm::expert_comm, CollectiveOp::all_to_all,
                     expert_group(strategy_),
-                    Bytes{rows * hidden_ * write_.width()}, 1, 0);
+                    Bytes{sent_rows(rows) * hidden_ * write_.width()}, 1, 0);
 }
 
 /// Products of the experts of this device over `rows` balanced rows.
@@ -273,8 +297,9 @@ void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   const std::int64_t experts = divide_up(f.experts, strategy_.expert);
   const std::int64_t each = divide_up(rows, experts);
   const std::int64_t up = f.gated ? 2L * f.expert_width : f.expert_width;
-  const Linear in{each, up, hidden_, experts};
-  const Linear out{each, hidden_, f.expert_width, experts};
+  Linear in{each, up, hidden_, experts};
+  Linear out{each, hidden_, f.expert_width, experts};
+  in.routed = out.routed = true;
   const bool forward = direction == Direction::forward;
   linear(direction, forward ? in : out);
   activation(rows * f.expert_width, direction);

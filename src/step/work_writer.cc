@@ -48,14 +48,17 @@ void WorkWriter::tensor(CollectiveOp op, std::int64_t width, int beside) {
 
 /// Of fp8 products: an input in 16 bits is read, it and its transpose written.
 /// What a norm or an activation hands to a column-parallel layer it writes so
-/// itself. Source: Transformer Engine, cast_transpose kernels.
-void WorkWriter::cast(std::int64_t elements) {
-  if (workload_.precision == Precision::fp8 && !workload_.framework.fuses_casts)
-    pass(elements, kCast);
+/// itself; rows of experts are cast before each product.
+/// Source: Transformer Engine, cast_transpose kernels.
+void WorkWriter::cast(const Linear& linear, std::int64_t width) {
+  const Framework& framework = workload_.framework;
+  const bool fused = linear.routed && framework.fused_experts;
+  if (workload_.precision == Precision::fp8 && !framework.fuses_casts && !fused)
+    pass(linear.batch * linear.rows * width, kCast);
 }
 
 void WorkWriter::forward(const Linear& linear) {
-  if (linear.cut == Cut::row) cast(linear.batch * linear.rows * linear.inputs);
+  if (linear.routed || linear.cut == Cut::row) cast(linear, linear.inputs);
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
@@ -72,7 +75,7 @@ void WorkWriter::forward(const Linear& linear) {
 // Source: Megatron-LM core/tensor_parallel/layers.py,
 // LinearWithGradAccumulationAndAsyncCommunication.backward.
 void WorkWriter::backward(const Linear& linear) {
-  cast(linear.batch * linear.rows * linear.outputs);
+  cast(linear, linear.outputs);
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::row && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);

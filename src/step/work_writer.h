@@ -18,6 +18,7 @@ struct Linear {
   std::int64_t batch = 1;  // experts side by side
   Cut cut = Cut::none;
   std::int64_t whole = 0;
+  bool routed = false;  // rows of experts
 };
 
 class WorkWriter {
@@ -55,7 +56,7 @@ class WorkWriter {
   void add(TimeTerm term, const Work& work, std::int64_t count, int beside);
   void matmul(std::int64_t m, std::int64_t n, std::int64_t k,
               std::int64_t batch);
-  void cast(std::int64_t elements);
+  void cast(const Linear& linear, std::int64_t width);
   void tensor(CollectiveOp op, std::int64_t width, int beside);
 
   const Strategy& strategy_;
