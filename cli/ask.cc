@@ -65,12 +65,22 @@ auto parse_each(const std::string& typed, const Parse& parse) {
   return values;
 }
 
-/// "selective" is what an engine means by it: under FSDP torchtitan's, by
+/// "selective" alone is what an engine means by it: under FSDP torchtitan's, by
 /// operation; elsewhere the attention core.
-Recompute meant(const Recompute& recompute, const std::string& engine) {
-  const bool is_plain = recompute == parse_recompute("selective");
-  return is_plain && engine == "fsdp" ? parse_recompute("selective:op")
-                                      : recompute;
+Recompute recompute_of(std::string_view text, const std::string& engine) {
+  const bool by_operation = text == "selective" && engine == "fsdp";
+  return parse_recompute(by_operation ? "selective:op" : text);
+}
+
+/// The same for the strategy `text` was read into.
+void read_recompute(std::string_view text, const std::string& engine,
+                    Strategy& strategy) {
+  constexpr std::string_view kKey = "recompute=";
+  for (const std::string_view piece : split(text, ',')) {
+    const std::string_view item = trimmed(piece);
+    if (item.starts_with(kKey))
+      strategy.recompute = recompute_of(item.substr(kKey.size()), engine);
+  }
 }
 
 Limits limits_of(const Flags& flags) {
@@ -87,7 +97,7 @@ Limits limits_of(const Flags& flags) {
   }
   limits.offload = parse_each(flags.offload, parse_offload);
   limits.recompute = parse_each(flags.recompute, [&](std::string_view text) {
-    return meant(parse_recompute(text), flags.engine);
+    return recompute_of(text, flags.engine);
   });
   return limits;
 }
@@ -179,7 +189,7 @@ Strategy strategy_of(Flags& flags) {
   if (gpus == 0 && !flags.nodes.empty())
     gpus = load_cluster(flags.cluster, 0, machine_of(flags)).devices;
   Strategy strategy = parse_strategy(flags.strategy, gpus);
-  strategy.recompute = meant(strategy.recompute, flags.engine);
+  read_recompute(flags.strategy, flags.engine, strategy);
   if (gpus == 0 && flags.nodes.empty()) {
     flags.gpus = fmt::format("{}", devices(strategy));
   }

@@ -153,3 +153,25 @@ TEST_CASE(
             "--seq 2048 --global-batch 16 --strategy zero=3,offload=cpu")
             .exit_code == 0);
 }
+
+TEST_CASE("a plan for fewer GPUs than were asked for can be emitted") {
+  const TemporaryDirectory here;
+  const std::string file = here.file("few.json");
+  const json data = answer(
+      "plan --model gpt2 --gpus 16 --global-batch 64 --engine deepspeed "
+      "--objective gpus --top 1 -o " +
+      file);
+  const json& first = data.at("plans")[0];
+  REQUIRE(first.at("gpus").get<int>() < 16);
+  CHECK(run_line("emit " + file + " --target deepspeed -o " + here.file("out"))
+            .exit_code == 0);
+}
+
+TEST_CASE("a recomputed module that is named is the one that is meant") {
+  const std::string line =
+      "memory --model gpt2 --gpus 8 --engine fsdp --strategy zero=3,recompute=";
+  CHECK(answer(line + "selective").at("plans")[0].at("strategy").at("text") ==
+        answer(line + "selective:op").at("plans")[0].at("strategy").at("text"));
+  // The attention core alone is not torchtitan's to recompute.
+  CHECK(run_line(line + "selective:attention").exit_code == 4);
+}

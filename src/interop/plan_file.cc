@@ -71,6 +71,8 @@ PlanFile read_plan_file(const std::string& path) {
   PlanFile file{request_of(root.at("request")),
                 parse_strategy(plan.at("strategy").at("text").string(), 0)};
   file.request.engine = plan.string_or("engine", "");
+  // Of all that were asked for, --objective gpus or cost may take fewer.
+  file.request.gpus = devices(file.strategy);
   return file;
 }
 
