@@ -350,3 +350,20 @@ TEST_CASE("how experts are reached and fed is a version's") {
   CHECK(launches - world.forward("tp=1,ep=8").kernels ==
         framework.casts_per_expert);
 }
+
+TEST_CASE("adapters are small products beside frozen ones") {
+  World world;
+  const auto products = [](const Recipe& recipe) {
+    return total<Matmul>(recipe,
+                         [](const Matmul& work) { return flops(work).value; });
+  };
+  const double forward = products(world.forward("tp=1"));
+  const double backward = products(world.backward("tp=1"));
+  world.question.workload.adapters = {.rank = 8, .q = true, .v = true};
+  // Query 4096 to 4096 and value 4096 to 1024: A and B forward, the gradients
+  // of their inputs and weights backward. Frozen weights have no gradient.
+  const double adapted = 2.0 * 8192 * 8 * (4096 + 4096 + 4096 + 1024);
+  CHECK(products(world.forward("tp=1")) == doctest::Approx(forward + adapted));
+  CHECK(products(world.backward("tp=1")) ==
+        doctest::Approx(backward / 2 + 2 * adapted));
+}

@@ -36,8 +36,8 @@ class LayerWriter {
               const Strategy& strategy)
       : write_(setting, strategy),
         layer_(layer),
-        hidden_(setting.model.hidden),
-        rotary_(setting.model.positions == Positions::rotary),
+        model_(setting.model),
+        hidden_(model_.hidden),
         strategy_(strategy),
         sequence_(setting.workload.sequence),
         kernel_(setting.workload.attention),
@@ -58,8 +58,12 @@ class LayerWriter {
   void project_output(Direction direction);
   void latent(Direction direction);
   void linear(Direction direction, const Linear& linear);
+  void adapt_attention(Direction direction);
+  void adapt_mlp(std::int64_t width, std::int64_t tensor, std::int64_t rows,
+                 std::int64_t experts, Direction direction);
   void core(Direction direction);
   void blocks(AttentionWork work, int count);
+  void rotate();
   void ulysses();
   void feed_forward(Direction direction);
   void mlp(std::int64_t width, Direction direction);
@@ -74,8 +78,8 @@ class LayerWriter {
 
   WorkWriter write_;
   const Layer& layer_;
+  const ModelSpec& model_;
   std::int64_t hidden_;
-  bool rotary_;
   const Strategy& strategy_;
   std::int64_t sequence_;
   AttentionKernel kernel_;
@@ -165,6 +169,22 @@ void LayerWriter::project_output(Direction direction) {
           Cut::row, hidden_});
 }
 
+void LayerWriter::adapt_attention(Direction direction) {
+  write_.adapt(direction,
+               adapted_attention(model_, layer_.attention,
+                                 write_.workload().adapters, strategy_.tensor),
+               write_.tokens(), 1);
+}
+
+void LayerWriter::adapt_mlp(std::int64_t width, std::int64_t tensor,
+                            std::int64_t rows, std::int64_t experts,
+                            Direction direction) {
+  write_.adapt(direction,
+               adapted_mlp(model_, width, layer_.ffn.gated,
+                           write_.workload().adapters, tensor),
+               rows, experts);
+}
+
 /// Attention itself, with context parallelism. A ring passes keys and values
 /// around beside the blocks (arXiv 2310.01889); backward also carries their
 /// gradients. Ulysses (arXiv 2309.14509) trades sequence for heads around it.
@@ -221,32 +241,33 @@ void LayerWriter::ulysses() {
                     Bytes{write_.tokens() * width * write_.width()}, 1, 0);
 }
 
-void LayerWriter::attention_forward() {
+/// Positions of queries and keys; its own gradient is the inverse.
+void LayerWriter::rotate() {
+  if (model_.positions != Positions::rotary) return;
   const Attention& a = layer_.attention;
+  const std::int64_t query =
+      static_cast<std::int64_t>(local(a.heads, strategy_.tensor)) * a.head_size;
+  write_.pass(write_.tokens() * (query + projected_keys() / 2), kRotary);
+}
+
+void LayerWriter::attention_forward() {
   for (int i = 0; i < attentions(); ++i) {
     project_queries(Direction::forward);
-    if (rotary_)
-      write_.pass(
-          write_.tokens() * local(a.heads, strategy_.tensor) * a.head_size +
-              write_.tokens() * projected_keys() / 2,
-          kRotary);
+    rotate();
     core(Direction::forward);
     project_output(Direction::forward);
+    adapt_attention(Direction::forward);
     residual(Direction::forward);
   }
 }
 
 void LayerWriter::attention_backward() {
-  const Attention& a = layer_.attention;
   for (int i = 0; i < attentions(); ++i) {
     residual(Direction::backward);
+    adapt_attention(Direction::backward);
     project_output(Direction::backward);
     core(Direction::backward);
-    if (rotary_)
-      write_.pass(
-          write_.tokens() * local(a.heads, strategy_.tensor) * a.head_size +
-              write_.tokens() * projected_keys() / 2,
-          kRotary);
+    rotate();
     project_queries(Direction::backward);
   }
 }
@@ -268,6 +289,7 @@ void LayerWriter::mlp(std::int64_t width, Direction direction) {
   linear(direction, forward ? in : out);
   activation(write_.tokens() * share, direction);
   linear(direction, forward ? out : in);
+  adapt_mlp(width, strategy_.tensor, write_.tokens(), 1, direction);
 }
 
 /// Rows that leave for other ranks, of `rows` of the experts chosen. Of a token
@@ -304,6 +326,7 @@ void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   linear(direction, forward ? in : out);
   activation(rows * f.expert_width, direction);
   linear(direction, forward ? out : in);
+  adapt_mlp(f.expert_width, 1, each, experts, direction);
 }
 
 /// Router, dispatch, experts and combine. A rank routes the tokens it owns;

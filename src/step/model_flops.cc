@@ -28,8 +28,10 @@ Flops recipe_flops(const Recipe& recipe, AttentionCount count, bool frozen) {
 
 /// Of the adapters beside one layer, for one token.
 Flops adapter_flops(const ModelSpec& model, const Layer& layer,
-                    const Workload& workload) {
-  if (!workload.adapters.any()) return {};
+                    const Adapters& adapters) {
+  if (!adapters.any()) return {};
+  Workload workload;
+  workload.adapters = adapters;
   const LayerShare share = layer_share(model, layer, workload, {});
   const FeedForward& ffn = layer.ffn;
   const double used = ffn.is_moe() ? static_cast<double>(ffn.top_k) /
@@ -48,8 +50,7 @@ Flops model_flops(const ModelSpec& model, int sequence, AttentionCount count,
   const ClusterSpec cluster;
   Workload workload;
   workload.sequence = sequence;
-  workload.adapters = adapters;
-  const Setting setting{model, cluster, workload};
+  const Setting setting{model, cluster, workload};  // without adapters
   const Strategy whole;
   const auto a_token = [&](const Recipe& recipe) {
     return recipe_flops(recipe, count, adapters.any()) / sequence;
@@ -57,7 +58,7 @@ Flops model_flops(const ModelSpec& model, int sequence, AttentionCount count,
   Flops sum = a_token(head_forward(setting, whole, model.vocab));
   for (const LayerGroup& group : model.layers)
     sum += (a_token(layer_forward(setting, group.layer, whole)) +
-            adapter_flops(model, group.layer, workload)) *
+            adapter_flops(model, group.layer, adapters)) *
            static_cast<double>(group.count);
   return sum;
 }

@@ -9,6 +9,12 @@ namespace {
 
 constexpr int kHalf = 2;  // bytes of a 16-bit element
 constexpr int kCast = 2 + 1 + 1;
+// y + scaling * B(A(x)): the small product scaled, then added; backward scales
+// its gradient and adds what it sends back. Source: huggingface/peft,
+// tuners/lora/layer.py, Linear.forward: two products, a scale and a sum.
+constexpr int kAdaptScale = 2 + 2, kAdaptSum = 2 + 2 + 2;
+constexpr int kAdaptForward = kAdaptScale + kAdaptSum;
+constexpr int kAdaptLaunches = 4;
 
 }  // namespace
 
@@ -94,6 +100,35 @@ void WorkWriter::pass(std::int64_t elements, int bytes_each, PassKind kind) {
   if (bytes_each == 0) return;
   add(TimeTerm::compute,
       Stream{Bytes{elements * bytes_each * width_ / kHalf}, kind}, 1, 0);
+}
+
+void WorkWriter::adapt_forward(const Adapted& adapted, std::int64_t rows,
+                               std::int64_t experts) {
+  const int rank = workload_.adapters.rank;
+  matmul(rows, rank, adapted.inputs, experts);
+  matmul(rows, adapted.outputs, rank, experts);
+  pass(experts * rows * adapted.outputs, kAdaptForward);
+}
+
+void WorkWriter::adapt_backward(const Adapted& adapted, std::int64_t rows,
+                                std::int64_t experts) {
+  const int rank = workload_.adapters.rank;
+  pass(experts * rows * adapted.outputs, kAdaptScale);
+  matmul(rows, rank, adapted.outputs, experts);
+  matmul(adapted.outputs, rank, rows, experts);
+  matmul(rows, adapted.inputs, rank, experts);
+  matmul(rank, adapted.inputs, rows, experts);
+  pass(experts * rows * adapted.inputs, kAdaptSum);
+}
+
+void WorkWriter::adapt(Direction direction, const std::vector<Adapted>& adapted,
+                       std::int64_t rows, std::int64_t experts) {
+  const bool forward = direction == Direction::forward;
+  for (const Adapted& each : adapted) {
+    forward ? adapt_forward(each, rows, experts)
+            : adapt_backward(each, rows, experts);
+    launches((forward ? 1 : 2) * kAdaptLaunches);
+  }
 }
 
 // Source: bitsandbytes autograd/_functions.py, MatMul4Bit: dequantize_4bit,

@@ -4,6 +4,7 @@
 
 #include "step/recipe.h"
 #include "strategy/engine.h"
+#include "strategy/layer_memory.h"
 
 namespace ztplan {
 
@@ -41,6 +42,9 @@ class WorkWriter {
   /// and written together).
   void pass(std::int64_t elements, int bytes_each,
             PassKind kind = PassKind::layer);
+  /// The low-rank products beside frozen ones, `rows` of each of `experts`.
+  void adapt(Direction direction, const std::vector<Adapted>& adapted,
+             std::int64_t rows, std::int64_t experts);
   /// Quantized weights are written out in 16 bits for the product that follows.
   void dequantize(std::int64_t weights);
   void attention(const AttentionWork& work, std::int64_t count);
@@ -58,6 +62,10 @@ class WorkWriter {
               std::int64_t batch);
   void cast(const Linear& linear, std::int64_t width);
   void tensor(CollectiveOp op, std::int64_t width, int beside);
+  void adapt_forward(const Adapted& adapted, std::int64_t rows,
+                     std::int64_t experts);
+  void adapt_backward(const Adapted& adapted, std::int64_t rows,
+                      std::int64_t experts);
 
   const Strategy& strategy_;
   const Workload& workload_;

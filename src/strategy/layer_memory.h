@@ -86,6 +86,18 @@ struct LayerShare {
 LayerShare operator*(std::int64_t count, const LayerShare& share);
 LayerShare layer_share(const ModelSpec& model, const Layer& layer,
                        const Workload& workload, const Strategy& strategy);
+/// A linear layer with an adapter, in sizes of one device: of one attention of
+/// a layer (not of its cross-attention too), and of an MLP `width` wide.
+struct Adapted {
+  std::int64_t inputs = 0, outputs = 0;
+};
+std::vector<Adapted> adapted_attention(const ModelSpec& model,
+                                       const Attention& attention,
+                                       const Adapters& adapters, int tensor);
+std::vector<Adapted> adapted_mlp(const ModelSpec& model, std::int64_t width,
+                                 bool gated, const Adapters& adapters,
+                                 std::int64_t tensor);
+
 /// `parameters` of an end of the model, frozen beside adapters.
 LayerShare end_layer_share(const Workload& workload, std::int64_t parameters);
 

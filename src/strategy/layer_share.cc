@@ -5,50 +5,10 @@
 namespace ztplan {
 namespace {
 
-/// A linear layer with an adapter, and the side tensor parallelism cuts.
-struct Adapted {
-  std::int64_t inputs = 0, outputs = 0;
-  std::int64_t input_parts = 1, output_parts = 1;
-};
-
-std::int64_t adapter(int rank, const Adapted& linear) {
-  return rank * (divide_up(linear.inputs, linear.input_parts) +
-                 divide_up(linear.outputs, linear.output_parts));
-}
-
-std::int64_t attention_adapters(const ModelSpec& model, const Attention& a,
-                                const Adapters& adapters, int tensor) {
-  const int kv_parts = std::clamp(a.kv_heads, 1, tensor);
-  const std::int64_t query = std::int64_t{a.heads} * a.head_size;
-  const std::int64_t key = std::int64_t{a.kv_heads} * a.head_size;
-  const std::int64_t value =
-      std::int64_t{a.heads} *
-      (a.is_latent() ? a.latent.value_size : a.head_size);
-  const std::int64_t inputs =
-      a.latent.q_rank > 0 ? a.latent.q_rank : model.hidden;
-  const int rank = adapters.rank;
+std::int64_t weights(int rank, const std::vector<Adapted>& adapted) {
   std::int64_t sum = 0;
-  if (adapters.q) sum += adapter(rank, {inputs, query, 1, tensor});
-  if (adapters.o) sum += adapter(rank, {value, model.hidden, tensor, 1});
-  if (!a.is_latent()) {
-    if (adapters.k) sum += adapter(rank, {model.hidden, key, 1, kv_parts});
-    if (adapters.v) sum += adapter(rank, {model.hidden, key, 1, kv_parts});
-  } else if (adapters.k || adapters.v) {  // one projection from the latent
-    const std::int64_t both =
-        std::int64_t{a.heads} * (a.latent.nope_size + a.latent.value_size);
-    sum += adapter(rank, {a.latent.kv_rank, both, 1, tensor});
-  }
-  return a.cross ? 2 * sum : sum;
-}
-
-std::int64_t mlp_adapters(const ModelSpec& model, std::int64_t width,
-                          bool gated, const Adapters& adapters, int tensor) {
-  std::int64_t sum = 0;
-  const Adapted up{model.hidden, width, 1, tensor};
-  if (adapters.gate && gated) sum += adapter(adapters.rank, up);
-  if (adapters.up) sum += adapter(adapters.rank, up);
-  if (adapters.down)
-    sum += adapter(adapters.rank, {width, model.hidden, tensor, 1});
+  for (const Adapted& each : adapted)
+    sum += rank * (each.inputs + each.outputs);
   return sum;
 }
 
@@ -56,20 +16,63 @@ void share_adapters(const ModelSpec& model, const Layer& layer,
                     const Adapters& adapters, const Strategy& s,
                     LayerShare& share) {
   const FeedForward& ffn = layer.ffn;
-  share.trained_dense =
-      attention_adapters(model, layer.attention, adapters, s.tensor);
+  const std::int64_t attention =
+      weights(adapters.rank,
+              adapted_attention(model, layer.attention, adapters, s.tensor));
+  share.trained_dense = layer.attention.cross ? 2 * attention : attention;
+  const auto mlp = [&](std::int64_t width, std::int64_t tensor) {
+    return weights(adapters.rank,
+                   adapted_mlp(model, width, ffn.gated, adapters, tensor));
+  };
   const int dense_width = ffn.is_moe() ? ffn.shared_width : ffn.width;
-  if (dense_width > 0)
-    share.trained_dense +=
-        mlp_adapters(model, dense_width, ffn.gated, adapters, s.tensor);
+  if (dense_width > 0) share.trained_dense += mlp(dense_width, s.tensor);
   if (!ffn.is_moe()) return;
-  share.trained_experts = divide_up(
-      ffn.experts * mlp_adapters(model, ffn.expert_width, ffn.gated, adapters,
-                                 static_cast<int>(expert_tensor(s))),
-      std::min<std::int64_t>(s.expert, ffn.experts));
+  share.trained_experts =
+      divide_up(ffn.experts * mlp(ffn.expert_width, expert_tensor(s)),
+                std::min<std::int64_t>(s.expert, ffn.experts));
 }
 
 }  // namespace
+
+std::vector<Adapted> adapted_attention(const ModelSpec& model,
+                                       const Attention& a,
+                                       const Adapters& adapters, int tensor) {
+  const std::int64_t query =
+      divide_up(std::int64_t{a.heads} * a.head_size, tensor);
+  const std::int64_t value =
+      divide_up(std::int64_t{a.heads} *
+                    (a.is_latent() ? a.latent.value_size : a.head_size),
+                tensor);
+  const std::int64_t inputs =
+      a.latent.q_rank > 0 ? a.latent.q_rank : model.hidden;
+  std::vector<Adapted> all;
+  if (adapters.q) all.push_back({inputs, query});
+  if (adapters.o) all.push_back({value, model.hidden});
+  if (a.is_latent()) {  // one projection from the latent
+    const std::int64_t both =
+        std::int64_t{a.heads} * (a.latent.nope_size + a.latent.value_size);
+    if (adapters.k || adapters.v)
+      all.push_back({a.latent.kv_rank, divide_up(both, tensor)});
+    return all;
+  }
+  const int parts = std::clamp(a.kv_heads, 1, tensor);
+  const std::int64_t key =
+      divide_up(std::int64_t{a.kv_heads} * a.head_size, parts);
+  if (adapters.k) all.push_back({model.hidden, key});
+  if (adapters.v) all.push_back({model.hidden, key});
+  return all;
+}
+
+std::vector<Adapted> adapted_mlp(const ModelSpec& model, std::int64_t width,
+                                 bool gated, const Adapters& adapters,
+                                 std::int64_t tensor) {
+  const std::int64_t share = divide_up(width, tensor);
+  std::vector<Adapted> all;
+  if (adapters.gate && gated) all.push_back({model.hidden, share});
+  if (adapters.up) all.push_back({model.hidden, share});
+  if (adapters.down) all.push_back({share, model.hidden});
+  return all;
+}
 
 LayerShare& LayerShare::operator+=(const LayerShare& other) {
   dense += other.dense;
