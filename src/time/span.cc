@@ -32,15 +32,20 @@ constexpr std::array<double, 9> kCubeMeshShare{1,    1,     0.215, 0.385, 0.685,
                                                0.29, 0.355, 0.67,  1};
 constexpr int kCubeMesh = 8;  // devices; 16 have a switch, 4 a full mesh
 
+/// Devices that the board joins, used or not.
+int board_of(const Level& level) {
+  return std::max(level.capacity, level.fanout);
+}
+
 /// Without a switch only the links to other members carry a group's traffic.
 double mesh_share(const Level& level, int members) {
-  return static_cast<double>(members - 1) / std::max(1, level.fanout - 1);
+  return static_cast<double>(members - 1) / std::max(1, board_of(level) - 1);
 }
 
 double nvlink_share(const Level& level, int members, Generation generation) {
-  if (generation != Generation::volta || level.fanout > kCubeMesh)
+  if (generation != Generation::volta || board_of(level) > kCubeMesh)
     return kNvlinkShare;
-  if (level.fanout == kCubeMesh)
+  if (board_of(level) == kCubeMesh)
     return kNvlinkShare * kCubeMeshShare.at(static_cast<std::size_t>(
                               std::min(members, kCubeMesh)));
   return kNvlinkShare * std::min(1.0, mesh_share(level, members));
