@@ -14,7 +14,7 @@ constexpr int kCast = 2 + 1 + 1;
 // tuners/lora/layer.py, Linear.forward: two products, a scale and a sum.
 constexpr int kAdaptScale = 2 + 2, kAdaptSum = 2 + 2 + 2;
 constexpr int kAdaptForward = kAdaptScale + kAdaptSum;
-constexpr int kAdaptLaunches = 4;
+constexpr std::int64_t kAdaptLaunches = 4;
 
 }  // namespace
 

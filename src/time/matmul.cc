@@ -69,6 +69,14 @@ bool is_aligned(const Matmul& work) {
   return work.m % unit == 0 && work.n % unit == 0 && work.k % unit == 0;
 }
 
+/// A tile's start and its 16-bit epilogue take their time however fast K runs:
+/// in elements of K, as many more as the units are faster than 16-bit ones.
+double fill_of(const Matmul& work, const DeviceSpec& device) {
+  return work.precision == Precision::fp8 && device.fp8.value > 0
+             ? device.fp8 / product_peak(device, Precision::bf16)
+             : 1;
+}
+
 /// What long products sustain at this precision and alignment.
 FlopsPerSecond sustained_rate(const Matmul& work, const Machine& machine) {
   const DeviceSpec& device = machine.cluster.device;
@@ -89,8 +97,9 @@ Seconds price(const Matmul& work, const Machine& machine) {
   const Calibration& calibration = machine.calibration;
   const FlopsPerSecond sustained = sustained_rate(work, machine);
   const FlopsPerSecond burst = sustained * calibration.matmul_burst.value;
-  const double depth =
-      static_cast<double>(work.k) + calibration.matmul_k_fill.value;
+  const double fill =
+      calibration.matmul_k_fill.value * fill_of(work, machine.cluster.device);
+  const double depth = static_cast<double>(work.k) + fill;
   const int units = std::max(1, machine.cluster.device.sm_count);
   const Flops waited{kMultiplyAdd * depth * fewest_waited_outputs(work, units)};
   return Seconds{calibration.matmul_start.value} +
