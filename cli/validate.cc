@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "cli/ask.h"
 #include "cli/command.h"
+#include "interop/kernel_runs.h"
 #include "interop/training_runs.h"
 #include "report/render_validation.h"
 
@@ -22,6 +23,9 @@ bool deviates(const Validation& validation, double tolerance) {
 }
 
 Validation predict(const CsvTable& table, const Console& console) {
+  if (holds_products(table)) return validate_runs(predict_products(table));
+  if (holds_collectives(table))
+    return validate_runs(predict_collectives(table));
   ProgressLine line(console, "runs predicted");
   return validate_runs(
       predict_runs(table, [&](std::int64_t done) { line.show(done); }));
@@ -47,7 +51,7 @@ const Command kValidate{"validate",
                         "Predicts measured runs and prints the errors.",
                         "FILE [flags]",
                         {"ztplan validate training_runs.csv",
-                         "ztplan validate runs.csv --format csv",
+                         "ztplan validate collectives.csv --format csv",
                          "ztplan validate runs.csv --tolerance 20%"},
                         kGroups,
                         1,

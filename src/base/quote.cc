@@ -72,4 +72,8 @@ std::string quote(std::string_view text) {
   return out + (i < text.size() ? "...\"" : "\"");
 }
 
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
 }  // namespace ztplan

@@ -13,6 +13,9 @@ std::string quote(std::string_view text);
 /// The first 60 bytes of plain text of our own, and "..." for the rest.
 std::string shortened(std::string text);
 
+/// `text` up to its first line's end.
+std::string first_line(std::string_view text);
+
 /// Length of the valid UTF-8 sequence `text` begins with; 0 when it does not.
 std::size_t utf8_length(std::string_view text);
 

@@ -284,10 +284,6 @@ class Reader : private Reading {
   std::string_view path_;
 };
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 /// toml11 recurses; nothing that trains a model nests this deep.
 void refuse_deep(std::string_view path, std::string_view text) {
   constexpr int kDeepest = 64;

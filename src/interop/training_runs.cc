@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "interop/run_adapters.h"
 #include "interop/run_cells.h"
+#include "interop/run_machine.h"
 #include "interop/run_model.h"
 #include "interop/run_strategy.h"
 #include "search/evaluate.h"
@@ -19,8 +20,6 @@
 
 namespace ztplan {
 namespace {
-
-constexpr int kMostDevices = 1'000'000;
 
 // What a source does not repeat in every row.
 struct SourceFacts {
@@ -92,54 +91,14 @@ std::string_view version_of(const CsvRow& row, const SourceFacts& facts) {
   return is_later ? "torchtitan-2025" : "torchtitan";
 }
 
-struct GpuName {
-  std::string_view cell, id;
-};
-// "A100-80GB" is taken as the SXM part, which the sources' clusters have;
-// torchtitan's H100 of 96 GB and 500 W has its own entry.
-constexpr std::array kGpus = {
-    GpuName{"a100-sxm-80gb", "a100-sxm4-80gb"},
-    GpuName{"a100-80gb", "a100-sxm4-80gb"},
-    GpuName{"a100-sxm-40gb", "a100-sxm4-40gb"},
-    GpuName{"a800-sxm-80gb", "a800-sxm4-80gb"},
-    GpuName{"h100-sxm-96gb-hbm2e", "h100-sxm-96gb"},
-    GpuName{"b200", "b200-sxm-180gb"},
-    GpuName{"b300", "b300-sxm-270gb"},
-    GpuName{"l40s", "l40s-48gb"},
-    GpuName{"rtx-4090", "rtx-4090-24gb"},
-    GpuName{"rtx-5060ti", "rtx-5060ti-16gb"},
-    GpuName{"rtx-a6000", "rtx-a6000-48gb"},
-    GpuName{"rtx-pro-6000-blackwell", "rtx-pro-6000-96gb"},
-};
-
-std::string gpu_id(std::string_view cell) {
-  const std::string name = folded(cell);
-  const auto found = std::ranges::find(kGpus, name, &GpuName::cell);
-  return found == kGpus.end() ? name : std::string(found->id);
-}
-
-std::string first_line(const char* text) {
-  const std::string line(text);
-  return line.substr(0, line.find('\n'));
-}
-
 ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
                        int devices) {
-  const std::string cell(row.get("gpu"));
-  if (cell.empty() || cell.find("unnamed") != std::string::npos) {
-    throw Skip("the GPU is not named");
-  }
   ClusterOverrides overrides;
-  overrides.gpu = gpu_id(cell);
   overrides.network = std::string(facts.network);
   const int per_node =
-      whole_cell(row, "gpus_per_node", kMostDevices).value_or(0);
+      whole_cell(row, "gpus_per_node", kMostRunDevices).value_or(0);
   if (devices > per_node) overrides.gpus_per_node = per_node;
-  try {
-    return load_cluster("", devices, overrides);
-  } catch (const Error& error) {
-    throw Skip(fmt::format("its machine: {}", first_line(error.what())));
-  }
+  return machine_of_run(row, overrides, devices);
 }
 
 /// What the notes alone say. Liger's fused loss takes chunks of the tokens; the

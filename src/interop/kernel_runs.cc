@@ -1,0 +1,211 @@
+#include "interop/kernel_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "interop/run_cells.h"
+#include "interop/run_machine.h"
+#include "time/price.h"
+
+namespace ztplan {
+namespace {
+
+constexpr int kMostSize = 10'000'000;
+constexpr double kTera = 1e12, kGiga = 1e9;
+
+bool has_all(const CsvTable& table,
+             std::initializer_list<std::string_view> columns) {
+  return std::ranges::all_of(
+      columns, [&](std::string_view column) { return table.has(column); });
+}
+
+int size_cell(const CsvRow& row, std::string_view column) {
+  const int size = whole_cell(row, column, kMostSize).value_or(0);
+  if (size == 0) throw Skip(fmt::format("{} is not stated", column));
+  return size;
+}
+
+/// What is to be priced, where, and how long it took.
+struct KernelRun {
+  std::string what;  // completes the source
+  std::string detail;
+  ClusterSpec cluster;
+  std::vector<Work> works;  // one after another
+  Seconds measured;
+};
+
+Precision dtype_of(const CsvRow& row) {
+  const std::string text = folded(row.get("dtype"));
+  if (text.starts_with("fp8")) return Precision::fp8;
+  if (text == "nvfp4" || text == "mxfp4" || text == "fp4")
+    throw Skip("4-bit products cannot be said yet");
+  if (text == "bf16") return Precision::bf16;
+  if (text == "fp16") return Precision::fp16;
+  if (text == "fp32") return Precision::fp32;
+  throw Skip("its dtype is not known");
+}
+
+/// An inference library quantizes 16-bit activations as they come: a pass for
+/// their maximum, one that reads them again and writes bytes.
+/// Source: vllm-project/vllm, csrc/quantization, dynamic_scaled_fp8_quant.
+void add_quantization(const CsvRow& row, const Matmul& work,
+                      std::vector<Work>& works) {
+  if (work.precision != Precision::fp8) return;
+  if (!notes_say(row, "include activation quantisation")) return;
+  constexpr std::int64_t kMaximum = 2, kWrite = 2 + 1;
+  const std::int64_t elements = work.batch * work.m * work.k;
+  works.emplace_back(Stream{Bytes{elements * kMaximum}});
+  works.emplace_back(Stream{Bytes{elements * kWrite}});
+}
+
+KernelRun read_product(const CsvRow& row) {
+  Matmul work;
+  work.precision = dtype_of(row);
+  work.m = size_cell(row, "m");
+  work.n = size_cell(row, "n");
+  work.k = size_cell(row, "k");
+  const auto rate = number_cell(row, "tflops");
+  if (!rate) throw Skip("nothing comparable was measured");
+  work.batch = noted_number(row, "grouped gemm, ").value_or(1);
+  const Seconds measured = flops(work) / FlopsPerSecond{*rate * kTera};
+  std::vector<Work> works{work};
+  add_quantization(row, work, works);
+  return {std::string(row.get("dtype")),
+          fmt::format("{} of {} x {} x {}", work.batch, work.m, work.n, work.k),
+          machine_of_run(row, {}, 1), works, measured};
+}
+
+struct CollectiveName {
+  std::string_view cell;
+  CollectiveOp op;
+};
+constexpr std::array kCollectives = {
+    CollectiveName{"all_reduce", CollectiveOp::all_reduce},
+    CollectiveName{"all_gather", CollectiveOp::all_gather},
+    CollectiveName{"reduce_scatter", CollectiveOp::reduce_scatter},
+    CollectiveName{"alltoall", CollectiveOp::all_to_all},
+    CollectiveName{"all_to_all", CollectiveOp::all_to_all},
+};
+
+CollectiveOp op_of(const CsvRow& row) {
+  const std::string cell = folded(row.get("collective"));
+  const auto found =
+      std::ranges::find(kCollectives, cell, &CollectiveName::cell);
+  if (found == kCollectives.end()) throw Skip("not a collective of NCCL's");
+  return found->op;
+}
+
+/// Rates between nodes as the interconnect cell words them.
+struct NetworkWords {
+  std::string_view words, network;
+};
+constexpr std::array kNetworks = {
+    NetworkWords{"4x100 gb/s efa", "4xefa-v1"},
+    NetworkWords{"efa v2 3200 gb/s", "32xefa-v2"},
+    NetworkWords{"8x50 gb/s efa v4", "8xefa-v4"},
+    NetworkWords{"8x2x100 gb/s roce", "16xroce-100"},
+    NetworkWords{"8x400 gb/s roce", "8xroce-400"},
+    NetworkWords{"400 gb/s", "8xib-ndr"},
+    NetworkWords{"(p5en)", "16xefa-v3"},
+};
+
+ClusterOverrides links_of(const CsvRow& row) {
+  const std::string cell = folded(row.get("interconnect"));
+  const auto says = [&](std::string_view words) {
+    return cell.find(words) != std::string::npos;
+  };
+  ClusterOverrides links;
+  if (says("pcie 4")) links.intra = "pcie4";
+  if (says("pcie 5")) links.intra = "pcie5";
+  for (const NetworkWords& known : kNetworks) {
+    if (!says(known.words)) continue;
+    links.network = known.network;
+    break;
+  }
+  return links;
+}
+
+// Figures of two decimals say nothing of small messages.
+constexpr double kLeastRate = 0.1;
+
+/// nccl-tests' algbw: bytes of the larger buffer over time.
+double algorithm_rate(const CsvRow& row, CollectiveOp op, int gpus) {
+  const double ring = (gpus - 1.0) / gpus;
+  const double factor = op == CollectiveOp::all_reduce ? 2 * ring : ring;
+  const auto stated = number_cell(row, "algbw_GBps");
+  const auto bus = number_cell(row, "busbw_GBps");
+  if (!stated && !bus) throw Skip("nothing comparable was measured");
+  const double rate = stated ? *stated : *bus / factor;
+  if (rate < kLeastRate) throw Skip("its rate is rounded to one digit");
+  return rate * kGiga;
+}
+
+KernelRun read_collective(const CsvRow& row) {
+  const CollectiveOp op = op_of(row);
+  const auto size = number_cell(row, "size_bytes");
+  if (!size) throw Skip("size_bytes is not stated");
+  const int gpus = size_cell(row, "gpus");
+  const int nodes = std::max(1, whole_cell(row, "nodes", gpus).value_or(1));
+  if (gpus < 2 || gpus % nodes != 0)
+    throw Skip("the number of GPUs is not stated");
+  ClusterOverrides links = links_of(row);
+  if (nodes > 1) links.gpus_per_node = gpus / nodes;
+  const Collective work{op, {gpus, 1}, Bytes{std::llround(*size)}};
+  return {std::string(row.get("collective")),
+          fmt::format("{:.0f} bytes, {} GPUs, {} nodes", *size, gpus, nodes),
+          machine_of_run(row, links, gpus),
+          {work},
+          Seconds{*size / algorithm_rate(row, op, gpus)}};
+}
+
+RunResult price_row(const CsvRow& row, KernelRun (*read)(const CsvRow&)) {
+  RunResult result;
+  result.id = fmt::format("line {}", row.line());
+  result.source = fmt::format("{} {}", row.get("source"), row.get("gpu"));
+  try {
+    const KernelRun run = read(row);
+    const Calibration calibration = published_calibration(run.cluster.device);
+    result.source += " " + run.what;
+    result.strategy = run.detail;
+    result.measured_step = run.measured;
+    Seconds predicted;
+    for (const Work& work : run.works)
+      predicted += price(work, {run.cluster, calibration});
+    result.predicted_step = predicted;
+  } catch (const Skip& skip) {
+    result.skipped = skip.what();
+  }
+  return result;
+}
+
+std::vector<RunResult> price_all(const CsvTable& table,
+                                 KernelRun (*read)(const CsvRow&)) {
+  std::vector<RunResult> results;
+  results.reserve(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i)
+    results.push_back(price_row(table[i], read));
+  return results;
+}
+
+}  // namespace
+
+bool holds_products(const CsvTable& table) {
+  return has_all(table, {"gpu", "dtype", "m", "n", "k", "tflops"});
+}
+
+bool holds_collectives(const CsvTable& table) {
+  return has_all(table, {"gpu", "gpus", "collective", "size_bytes"});
+}
+
+std::vector<RunResult> predict_products(const CsvTable& table) {
+  return price_all(table, read_product);
+}
+
+std::vector<RunResult> predict_collectives(const CsvTable& table) {
+  return price_all(table, read_collective);
+}
+
+}  // namespace ztplan
