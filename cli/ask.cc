@@ -11,6 +11,7 @@
 #include "base/quantity_text.h"
 #include "base/quote.h"
 #include "search/evaluate.h"
+#include "spec/framework.h"
 #include "strategy/field_text.h"
 
 namespace ztplan {
@@ -72,15 +73,11 @@ Recompute recompute_of(std::string_view text, const std::string& engine) {
   return parse_recompute(by_operation ? "selective:op" : text);
 }
 
-/// The same for the strategy `text` was read into.
-void read_recompute(std::string_view text, const std::string& engine,
-                    Strategy& strategy) {
-  constexpr std::string_view kKey = "recompute=";
-  for (const std::string_view piece : split(text, ',')) {
-    const std::string_view item = trimmed(piece);
-    if (item.starts_with(kKey))
-      strategy.recompute = recompute_of(item.substr(kKey.size()), engine);
-  }
+bool is_plain_selective(std::string_view item) {
+  const std::size_t equals = item.find('=');
+  return equals != std::string_view::npos &&
+         trimmed(item.substr(0, equals)) == "recompute" &&
+         trimmed(item.substr(equals + 1)) == "selective";
 }
 
 Limits limits_of(const Flags& flags) {
@@ -96,8 +93,9 @@ Limits limits_of(const Flags& flags) {
     limits.zero = parse_list("--zero", flags.zero, 0, kHighestZero);
   }
   limits.offload = parse_each(flags.offload, parse_offload);
+  const std::string engine = engine_named(flags);
   limits.recompute = parse_each(flags.recompute, [&](std::string_view text) {
-    return recompute_of(text, flags.engine);
+    return recompute_of(text, engine);
   });
   return limits;
 }
@@ -139,7 +137,8 @@ void read_workload(const Flags& flags, Request& request) {
   request.global_batch =
       whole_or_zero("--global-batch", flags.global_batch, kMostBatch);
   if (!flags.tokens_per_batch.empty()) {
-    request.batch_tokens = parse_count(flags.tokens_per_batch);
+    request.batch_tokens =
+        parse_tokens("--tokens-per-batch", flags.tokens_per_batch);
   }
   if (!flags.precision.empty()) {
     request.precision = parse_precision(flags.precision);
@@ -180,6 +179,23 @@ Request request_of(const Flags& flags) {
   return request;
 }
 
+std::string engine_named(const Flags& flags) {
+  if (!flags.engine.empty() || flags.engine_version.empty())
+    return flags.engine;
+  return load_framework(flags.engine_version).engine;
+}
+
+std::string meant_by(std::string_view engine, std::string_view strategy) {
+  if (engine != "fsdp" || strategy.empty()) return std::string(strategy);
+  std::string text;
+  for (const std::string_view item : split(strategy, ',')) {
+    text += is_plain_selective(item) ? "recompute=selective:op" : item;
+    text += ',';
+  }
+  text.pop_back();
+  return text;
+}
+
 Strategy strategy_of(Flags& flags) {
   if (flags.strategy.empty()) {
     throw Error("which strategy?",
@@ -188,8 +204,8 @@ Strategy strategy_of(Flags& flags) {
   int gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
   if (gpus == 0 && !flags.nodes.empty())
     gpus = load_cluster(flags.cluster, 0, machine_of(flags)).devices;
-  Strategy strategy = parse_strategy(flags.strategy, gpus);
-  read_recompute(flags.strategy, flags.engine, strategy);
+  Strategy strategy =
+      parse_strategy(meant_by(engine_named(flags), flags.strategy), gpus);
   if (gpus == 0 && flags.nodes.empty()) {
     flags.gpus = fmt::format("{}", devices(strategy));
   }
@@ -225,6 +241,12 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
       if (seen.insert(value).second) values.push_back(value);
   }
   return values;
+}
+
+double parse_tokens(std::string_view flag, const std::string& typed) {
+  const double tokens = parse_count(typed);
+  if (tokens < 1) refuse(flag, typed, "one token or more, as 4M");
+  return tokens;
 }
 
 double parse_price(const std::string& typed) {

@@ -14,6 +14,13 @@ namespace ztplan {
 /// Throws `Error` naming the flag, what was typed and what is expected.
 Request request_of(const Flags& flags);
 
+/// --engine, or the engine of --engine-version; empty when neither is given.
+std::string engine_named(const Flags& flags);
+
+/// A strategy's text in words that are the same for all engines:
+/// "recompute=selective" alone is what `engine` means by it.
+std::string meant_by(std::string_view engine, std::string_view strategy);
+
 /// The strategy of --strategy, on --gpus when that is given; else `flags.gpus`
 /// is set to the devices it uses, so that the machine is laid out for them.
 Strategy strategy_of(Flags& flags);
@@ -23,6 +30,8 @@ int parse_whole(std::string_view flag, const std::string& typed, int most);
 /// "1,2,4", "0..3": whole numbers from `least` to `most`, each once.
 std::vector<int> parse_list(std::string_view flag, const std::string& typed,
                             int least, int most);
+/// "4M": one token or more.
+double parse_tokens(std::string_view flag, const std::string& typed);
 /// "2.5": USD, above 0 and finite.
 double parse_price(const std::string& typed);
 /// "5%" or "0.05": a share below 1.

@@ -32,9 +32,12 @@ Subject subject_of(const Flags& flags, const Given& given) {
     if (flags.strategy.empty())
       throw Error("what is to be checked?",
                   "name a file, or --strategy with --engine");
+    const std::string engine = engine_named(flags);
     subject.configuration.engine =
-        &find_engine(flags.engine.empty() ? "megatron" : flags.engine);
-    subject.configuration.strategy = parse_strategy(flags.strategy, given.gpus);
+        &find_engine(engine.empty() ? "megatron" : engine);
+    subject.configuration.strategy = parse_strategy(
+        meant_by(subject.configuration.engine->name, flags.strategy),
+        given.gpus);
     return subject;
   }
   const std::string& path = flags.words[0];
@@ -47,7 +50,8 @@ Subject subject_of(const Flags& flags, const Given& given) {
   const int gpus = given.gpus > 0 ? given.gpus : c.gpus.value_or(0);
   if (!flags.engine.empty()) c.engine = &find_engine(flags.engine);
   if (!flags.strategy.empty() || gpus > 0)
-    c.strategy = overlay_strategy(c.strategy, flags.strategy, gpus);
+    c.strategy = overlay_strategy(
+        c.strategy, meant_by(c.engine->name, flags.strategy), gpus);
   return subject;
 }
 

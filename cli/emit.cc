@@ -24,6 +24,7 @@ Judged wanted(Flags flags, const FileFormat& format) {
   if (!flags.words.empty()) {
     file = read_plan_file(flags.words[0]);
   } else {
+    flags.engine = format.engine;
     file.strategy = strategy_of(flags);
     file.request = request_of(flags);
   }

@@ -21,12 +21,14 @@ Exit exit_of(const GpusAnswer& answer) {
 
 Exit run_gpus(const Flags& flags, const Console& console) {
   GpusAnswer answer;
-  if (!flags.tokens.empty()) answer.tokens = parse_count(flags.tokens);
+  if (!flags.tokens.empty())
+    answer.tokens = parse_tokens("--tokens", flags.tokens);
   if (!flags.price.empty()) answer.price = parse_price(flags.price);
   for (const std::string_view card : split(flags.gpu, ',')) {
     Request request = request_of(flags);
     request.machine.gpu = card;
-    answer.cards.push_back(fewest_gpus(request, flags.strategy));
+    answer.cards.push_back(
+        fewest_gpus(request, meant_by(engine_named(flags), flags.strategy)));
   }
   print(render_gpus(answer, console.showing()));
   return exit_of(answer);

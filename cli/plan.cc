@@ -40,7 +40,8 @@ std::vector<WhyNot> why_not(const PlanAnswer& answer, const Flags& flags) {
   const std::optional<Plan> best =
       plans.empty() ? std::nullopt : std::optional(plans.front());
   for (const std::string_view text : split(flags.why_not, ';')) {
-    const Strategy strategy = parse_strategy(text, question.cluster.devices);
+    const Strategy strategy = parse_strategy(
+        meant_by(engine_named(flags), text), question.cluster.devices);
     reasons.push_back({strategy, explain(question, strategy, best)});
   }
   return reasons;

@@ -1,5 +1,6 @@
 // What compare, gpus, diagnose, emit and plan --why-not answer.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -172,6 +173,26 @@ TEST_CASE("a recomputed module that is named is the one that is meant") {
       "memory --model gpt2 --gpus 8 --engine fsdp --strategy zero=3,recompute=";
   CHECK(answer(line + "selective").at("plans")[0].at("strategy").at("text") ==
         answer(line + "selective:op").at("plans")[0].at("strategy").at("text"));
+  const std::string grid = "zero=3,recompute=selective";
+  const std::string question = " --model gpt2 --gpus 8 --seq 1024 ";
+  for (const char* other :
+       {"memory --engine-version torchtitan --strategy {0} {1}",
+        "check --engine fsdp --strategy {0} {1}",
+        "compare --engine fsdp zero=3 {0} {1}",
+        "gpus --engine fsdp --strategy {0} --model gpt2 --gpu h100"}) {
+    CAPTURE(other);
+    CHECK(
+        run_line(fmt::format(fmt::runtime(other), grid, question)).exit_code ==
+        0);
+  }
+  const json reasons = answer("plan --engine fsdp --zero 3 --why-not " + grid +
+                              question + "--global-batch 64")
+                           .at("why_not");
+  CHECK(reasons[0].at("verdict") != "illegal");
+  const TemporaryDirectory here;
+  CHECK(run_line("emit --target torchtitan" + question + "--strategy " + grid +
+                 " -o " + here.file("out"))
+            .exit_code == 0);
   // The attention core alone is not torchtitan's to recompute.
   CHECK(run_line(line + "selective:attention").exit_code == 4);
 }

@@ -72,6 +72,12 @@ TEST_CASE("an empty value is no way to leave a flag out") {
       ".");
 }
 
+TEST_CASE("no tokens are no batch and no budget") {
+  CHECK(run_line("plan --model 7b --gpus 8 --tokens-per-batch 0").exit_code ==
+        2);
+  CHECK(run_line("gpus --model 7b --gpu h100 --tokens 0").exit_code == 2);
+}
+
 TEST_CASE("wrong values are refused with what is expected") {
   check_rows(
       {{"plan", 2, "which model?"},
