@@ -14,9 +14,12 @@ constexpr const FlagGroup* kGroups[] = {
     &kStrategyFlags, &kLimitFlags, &kOutputFlags};
 
 Exit exit_of(const GpusAnswer& answer) {
-  for (const GpuAnswer& card : answer.cards)
+  bool legal = false;
+  for (const GpuAnswer& card : answer.cards) {
     if (card.fewest) return Exit::yes;
-  return Exit::nothing_fits;
+    legal = legal || !card.illegal;
+  }
+  return legal ? Exit::nothing_fits : Exit::illegal;
 }
 
 Exit run_gpus(const Flags& flags, const Console& console) {

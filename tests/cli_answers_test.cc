@@ -196,3 +196,9 @@ TEST_CASE("a recomputed module that is named is the one that is meant") {
   // The attention core alone is not torchtitan's to recompute.
   CHECK(run_line(line + "selective:attention").exit_code == 4);
 }
+
+TEST_CASE("a strategy that is legal nowhere is illegal, not too big") {
+  const Answer told = run_json(
+      "gpus --model gpt2 --gpu h100 --engine megatron --strategy tp=5");
+  CHECK(told.exit_code == 4);
+}

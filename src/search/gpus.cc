@@ -111,7 +111,13 @@ GpuAnswer fewest_gpus(const Request& asked, const std::string& keys) {
   const std::vector<int> counts = counts_to_try(per_node, most);
   answer.fewest = first_count(request, keys, counts, is_held, answer.below);
   if (!answer.fewest) {
-    answer.problem = fmt::format("nothing up to {} GPUs holds it", most);
+    answer.illegal = !keys.empty() && !answer.below;
+    answer.problem =
+        answer.illegal ? fmt::format(
+                             "illegal on all counts up to {}; `ztplan explain` "
+                             "names the rule",
+                             most)
+                       : fmt::format("nothing up to {} GPUs holds it", most);
     return answer;
   }
   answer.comfortable =

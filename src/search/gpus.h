@@ -25,6 +25,7 @@ struct GpuAnswer {
   std::optional<GpuCount> comfortable;  // not tightly, in whole nodes
   std::optional<GpuCount> offloaded;    // fewest, with optimizer states away
   std::optional<GpuCount> below;        // the last that did not fit
+  bool illegal = false;                 // on every count
   std::string problem;                  // why none was found
 };
 
