@@ -197,6 +197,21 @@ TEST_CASE("a recomputed module that is named is the one that is meant") {
   CHECK(run_line(line + "selective:attention").exit_code == 4);
 }
 
+TEST_CASE("a plan for fewer GPUs is judged on their hosts") {
+  // Eight copies would not fit into the host of a node; one does.
+  const std::string model = " --model 70b --engine deepspeed --load replicated";
+  const json asked = answer("plan --gpus 64 --objective gpus --top 1" + model);
+  const json& few = asked.at("plans")[0];
+  REQUIRE(few.at("gpus").get<int>() < 8);
+  CHECK(asked.at("verdict") != "does not fit");
+  CHECK(few.at("memory").at("fits") == true);
+  const json alone =
+      answer("memory --global-batch " +
+             asked.at("workload").at("global_batch").dump() + model +
+             " --strategy " + few.at("strategy").at("text").get<std::string>());
+  CHECK(few.at("memory") == alone.at("plans")[0].at("memory"));
+}
+
 TEST_CASE("a strategy that is legal nowhere is illegal, not too big") {
   const Answer told = run_json(
       "gpus --model gpt2 --gpu h100 --engine megatron --strategy tp=5");

@@ -8,6 +8,7 @@
 #include "report/labelled.h"
 #include "report/number_text.h"
 #include "report/plan_json.h"
+#include "search/evaluate.h"
 
 namespace ztplan {
 namespace {
@@ -151,7 +152,7 @@ Table plan_csv(const Question& question, const std::vector<Plan>& plans) {
     const auto exact = [](auto value) { return fmt::format("{}", value); };
     table.rows.push_back(
         {exact(i + 1), to_text(p.strategy), p.engine->name, exact(p.gpus),
-         exact(fits(question, p)), exact(p.memory.peak().value),
+         exact(fits(question_of(question, p), p)), exact(p.memory.peak().value),
          exact(p.capacity.value), exact(p.memory.host.value),
          exact(p.memory.nvme.value), exact(p.time.total().value),
          exact(p.low.value), exact(p.high.value),

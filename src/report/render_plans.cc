@@ -52,9 +52,11 @@ void write_why_not(JsonWriter& json, const std::vector<WhyNot>& all) {
 std::string_view verdict_word(const PlanAnswer& answer) {
   const Ranking& ranking = answer.ranking;
   if (!ranking.plans.empty()) {
+    const Plan& best = ranking.plans.front();
     return answer.below_margin
                ? to_text(Fit::tight)
-               : to_text(fit_of(answer.asked.question, ranking.plans.front()));
+               : to_text(
+                     fit_of(question_of(answer.asked.question, best), best));
   }
   return ranking.too_big > 0 ? to_text(Fit::does_not_fit) : "illegal";
 }
@@ -71,7 +73,7 @@ std::string plans_json(const PlanAnswer& answer, std::size_t most,
   int rank = 0;
   for (const Plan& plan : answer.ranking.plans) {
     if (static_cast<std::size_t>(rank) == most) break;
-    write_plan(json, answer.asked.question, plan, ++rank);
+    write_plan(json, question_of(answer.asked.question, plan), plan, ++rank);
   }
   json.end_array();
   if (!answer.misfits.empty()) write_misfits(json, answer.misfits);
@@ -100,8 +102,8 @@ std::string search_sentence(const Ranking& ranking) {
 }
 
 std::vector<Labelled> best_lines(const PlanAnswer& answer, const Style& style) {
-  const Question& question = answer.asked.question;
   const Plan& best = answer.ranking.plans.front();
+  const Question question = question_of(answer.asked.question, best);
   const Fit fit = answer.below_margin ? Fit::tight : fit_of(question, best);
   std::string memory = memory_sentence(question, best);
   if (answer.below_margin) {
@@ -168,7 +170,8 @@ std::vector<Labelled> closing_lines(const PlanAnswer& answer,
         {"why not", fmt::format("{}: {}: {}", to_text(asked.strategy),
                                 verdict_word(asked), why_not_sentence(asked))});
   if (showing.style.verbose && !ranking.plans.empty())
-    add_warnings(answer.asked.question, ranking.plans.front(), lines);
+    add_warnings(question_of(answer.asked.question, ranking.plans.front()),
+                 ranking.plans.front(), lines);
   lines.push_back({"searched", search_sentence(ranking)});
   lines.push_back({"defaults", defaults_sentence(answer.asked.defaults)});
   lines.push_back({"next", next_command(answer), LineKind::command});

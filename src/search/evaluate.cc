@@ -14,6 +14,13 @@ Seconds step_with(const Setting& setting, const Plan& plan,
 
 }  // namespace
 
+Question question_of(const Question& question, const Plan& plan) {
+  Question own = question;
+  if (plan.gpus < question.cluster.devices)
+    own.cluster = first_devices(question.cluster, plan.gpus);
+  return own;
+}
+
 std::optional<Shortage> shortage(const Question& question,
                                  const Fullness& full) {
   const ClusterSpec& cluster = question.cluster;

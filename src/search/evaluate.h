@@ -12,6 +12,10 @@ namespace ztplan {
 Plan evaluate(const Question& question, const Engine& engine,
               const Strategy& strategy);
 
+/// `question` on the devices of `plan`, which are fewer than were asked about
+/// where --objective gpus or cost says so.
+Question question_of(const Question& question, const Plan& plan);
+
 /// The tier that lacks most for its size, or empty when `memory` fits.
 struct Shortage {
   Tier tier = Tier::device;
