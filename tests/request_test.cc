@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "search/evaluate.h"
 #include "support/messages.h"
 
 using namespace ztplan;
@@ -84,6 +85,20 @@ TEST_CASE("a device without bf16 trains in fp16") {
   const Asked asked = ask(request);
   CHECK(asked.question.workload.precision == Precision::fp16);
   CHECK(taken(asked, "--precision") == "fp16");
+}
+
+TEST_CASE("attention that the numbers forbid is no default") {
+  Request request{.model = "gpt2", .gpus = 8};
+  request.precision = Precision::fp32;
+  for (const auto& [engine, kernel] :
+       {std::pair{"megatron", "eager"}, std::pair{"deepspeed", "sdpa"},
+        std::pair{"fsdp", "sdpa"}, std::pair{"", "flash"}}) {
+    CAPTURE(engine);
+    request.engine = engine;
+    const Asked asked = ask(request);
+    CHECK(taken(asked, "--attention") == kernel);
+    CHECK(engine_for(asked.question, parse_strategy("dp=8", 8)) != nullptr);
+  }
 }
 
 TEST_CASE("a request out of range is refused with what is allowed") {

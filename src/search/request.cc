@@ -231,18 +231,29 @@ class Asking {
       told("--attention", "eager", question.workload.framework.id);
       return;
     }
-    const std::string& architecture = question.cluster.device.architecture;
-    const bool is_early = architecture == "Pascal" || architecture == "Volta" ||
-                          architecture == "Turing";
-    const std::string_view engine = question.engines.front()->name;
-    if (is_early && engine != "megatron") {
-      kernel = AttentionKernel::sdpa;
-      told("--attention", "sdpa",
-           fmt::format("{} is {}: FlashAttention-2 needs Ampere",
-                       question.cluster.device.id, architecture));
+    const std::string reason = why_no_flash(question);
+    const bool megatron =
+        question.engines.front()->name == std::string_view("megatron");
+    // Beside Megatron, native is asked as well, and has a kernel of its own.
+    if (reason.empty() || (megatron && question.engines.size() > 1)) {
+      told("--attention", "flash", "the default");
       return;
     }
-    told("--attention", "flash", "the default");
+    kernel = megatron ? AttentionKernel::eager : AttentionKernel::sdpa;
+    told("--attention", std::string(to_text(kernel)), reason);
+  }
+
+  /// Why FlashAttention-2 cannot be the default; empty when it can.
+  static std::string why_no_flash(const Question& question) {
+    const DeviceSpec& device = question.cluster.device;
+    const std::string& architecture = device.architecture;
+    if (architecture == "Pascal" || architecture == "Volta" ||
+        architecture == "Turing")
+      return fmt::format("{} is {}: FlashAttention-2 needs Ampere", device.id,
+                         architecture);
+    if (question.workload.precision == Precision::fp32)
+      return "FlashAttention-2 needs 16-bit numbers";
+    return "";
   }
 
   void copy_limits() {
