@@ -212,6 +212,27 @@ TEST_CASE("a plan for fewer GPUs is judged on their hosts") {
   CHECK(few.at("memory") == alone.at("plans")[0].at("memory"));
 }
 
+TEST_CASE("remedies free memory") {
+  const TemporaryDirectory here;
+  const std::string log = here.write(
+      "oom.log",
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. "
+      "GPU 0 has a total capacity of 79.15 GiB of which 1.10 GiB is free. "
+      "Including non-PyTorch memory, this process has 78.04 GiB memory in use. "
+      "Of the allocated memory 75.20 GiB is allocated by PyTorch.\n");
+  const json data = answer("diagnose " + log +
+                           " --model llama3-8b --gpus 8 --strategy zero=2");
+  const auto peak = [](const json& plan) {
+    return plan.at("memory").at("peak_bytes").get<double>();
+  };
+  REQUIRE(!data.at("remedies").empty());
+  for (const json& remedy : data.at("remedies"))
+    CHECK(remedy.at("peak_bytes").get<double>() <
+          0.99 * peak(data.at("plans")[0]));
+  // A long line is cut between words, and says so.
+  CHECK(data.at("line").get<std::string>().ends_with(" ..."));
+}
+
 TEST_CASE("a strategy that is legal nowhere is illegal, not too big") {
   const Answer told = run_json(
       "gpus --model gpt2 --gpu h100 --engine megatron --strategy tp=5");

@@ -1,5 +1,7 @@
 #include "interop/failure_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -187,7 +189,11 @@ void read_allocation(std::string_view line, FailureLog& log) {
 
 void tell(FailureKind kind, std::string_view line, FailureLog& log) {
   log.kind = kind;
-  log.line = line.substr(0, kShownLine);
+  log.line = line;
+  if (line.size() <= kShownLine) return;
+  const std::size_t blank = line.rfind(' ', kShownLine);
+  const std::size_t end = blank == std::string_view::npos ? kShownLine : blank;
+  log.line = fmt::format("{} ...", line.substr(0, end));
 }
 
 void read_line(std::string_view line, FailureLog& log) {

@@ -179,6 +179,18 @@ bool is_better(const Remedy& a, const Remedy& b) {
   return pace(a) < pace(b);
 }
 
+/// Whether a change frees memory of the tier that `before` lacks, or of the
+/// device when it lacks none.
+bool frees(const Remedy& remedy, const Question& question, const Plan& before) {
+  if (const auto lack = shortage(question, before.memory)) {
+    const auto left = shortage(remedy.question, remedy.plan.memory);
+    return !left || left->tier != lack->tier || left->missing < lack->missing;
+  }
+  constexpr double kLeastShare = 0.01;  // less is not worth a change
+  const Bytes peak = before.memory.peak();
+  return (peak - remedy.plan.memory.peak()) / peak >= kLeastShare;
+}
+
 bool is_legal(const Change& change, const Engine& engine) {
   const Setting setting{change.question.model, change.question.cluster,
                         change.question.workload};
@@ -242,6 +254,10 @@ std::vector<Remedy> remedies(const Question& question, const Engine& engine,
   found.reserve(changes.size());
   for (const Change& change : changes)
     found.push_back(remedy_of(change, engine));
+  const Plan before = evaluate(question, engine, strategy);
+  std::erase_if(found, [&](const Remedy& remedy) {
+    return !frees(remedy, question, before);
+  });
   const bool alone = std::ranges::any_of(found, &Remedy::fits);
   if (!alone) {
     std::vector<Remedy> both = pairs(changes, engine);
