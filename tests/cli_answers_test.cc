@@ -212,6 +212,19 @@ TEST_CASE("a plan for fewer GPUs is judged on their hosts") {
   CHECK(few.at("memory") == alone.at("plans")[0].at("memory"));
 }
 
+TEST_CASE("least cost is told in GPU-seconds") {
+  const CommandResult told = run_line(
+      "plan --model 7b --gpus 64 --objective cost --top 2 --zero 2 --tp 1");
+  CHECK(told.output.find(" GPU-seconds a step against ") != std::string::npos);
+}
+
+TEST_CASE("compare tells a large change in times, not in percent") {
+  const std::string told =
+      run_line("compare tp=8 zero=3 --model llama3-8b --gpus 8").output;
+  CHECK(told.find("over 1000 times") != std::string::npos);
+  CHECK(told.find("000%") == std::string::npos);
+}
+
 TEST_CASE("remedies free memory") {
   const TemporaryDirectory here;
   const std::string log = here.write(
@@ -231,6 +244,13 @@ TEST_CASE("remedies free memory") {
           0.99 * peak(data.at("plans")[0]));
   // A long line is cut between words, and says so.
   CHECK(data.at("line").get<std::string>().ends_with(" ..."));
+}
+
+TEST_CASE("memory --over-time writes its curve as CSV too") {
+  const std::string told =
+      run_line("memory --model gpt2 --strategy dp=1 --over-time --format csv")
+          .output;
+  CHECK(told.starts_with("stage,seconds,phase,bytes\n0,"));
 }
 
 TEST_CASE("a strategy that is legal nowhere is illegal, not too big") {

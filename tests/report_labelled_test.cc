@@ -73,3 +73,19 @@ TEST_CASE("a curve reaches its peak and spans the step") {
   CHECK(drawn.ends_with("10.0 s\n"));
   CHECK(draw_curve({}, Seconds{10}).empty());
 }
+
+TEST_CASE("a curve tells what is held all the while from what comes and goes") {
+  std::vector<CurvePoint> teeth;
+  for (int i = 0; i < 1000; ++i) {
+    teeth.push_back({Seconds{i * 0.01}, Phase::forward, Bytes{kGiB}});
+    teeth.push_back({Seconds{i * 0.01 + 0.005}, Phase::loss, Bytes{2 * kGiB}});
+  }
+  const std::string drawn = draw_curve(teeth, Seconds{10});
+  CHECK(drawn.starts_with("     2.0 |" + std::string(64, ':') + "\n"));
+  CHECK(drawn.find("     1.0 |" + std::string(64, '#') + "\n") !=
+        std::string::npos);
+  // Nothing is known of a stage before its first task.
+  const std::string late =
+      draw_curve({{Seconds{5}, Phase::forward, Bytes{2 * kGiB}}}, Seconds{10});
+  CHECK(late.starts_with("     2.0 |" + std::string(32, ' ') + "#"));
+}

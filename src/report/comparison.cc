@@ -69,7 +69,11 @@ std::string comparison(const Plan& best, const Plan& other,
                        Objective objective) {
   const double first = value_of(best, objective);
   const double share = (value_of(other, objective) - first) / first;
-  const std::string reason = advantage(best, other, objective);
+  const bool by_cost = objective == Objective::cost && best.gpus != other.gpus;
+  const std::string reason =
+      by_cost ? fmt::format("{:.1f} GPU-seconds a step against {:.1f}", first,
+                            value_of(other, objective))
+              : advantage(best, other, objective);
   if (share <= 0) return tie(best, other, reason);
   const std::string lead = fmt::format("#1 beats #2 by {}", share_text(share));
   return reason.empty() ? lead : fmt::format("{}: {}", lead, reason);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/quantity_text.h"
 #include "report/number_text.h"
@@ -15,27 +16,40 @@ constexpr int kBars = 64;
 constexpr int kRows = 10;
 constexpr int kAxisWidth = 8;
 
-// The most held within each of kBars equal parts of the step.
-std::vector<Bytes> fullest(const std::vector<CurvePoint>& points, Seconds end) {
-  std::vector<Bytes> bars(kBars);
+/// The least and the most held within a part of the step.
+struct Bar {
+  Bytes least{std::numeric_limits<std::int64_t>::max()};
+  Bytes most;
+};
+
+// Those of kBars equal parts.
+std::vector<Bar> bars_of(const std::vector<CurvePoint>& points, Seconds end) {
+  std::vector<Bar> bars(kBars);
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Seconds until = i + 1 < points.size() ? points[i + 1].time : end;
     const auto bar = [&](Seconds time) {
       return std::clamp(static_cast<int>(time / end * kBars), 0, kBars - 1);
     };
     for (int b = bar(points[i].time); b <= bar(until); ++b) {
-      Bytes& most = bars[static_cast<std::size_t>(b)];
-      most = std::max(most, points[i].bytes);
+      Bar& held = bars[static_cast<std::size_t>(b)];
+      // What ends where the bar begins is not held within it.
+      if (until.value > end.value * b / kBars && until > points[i].time)
+        held.least = std::min(held.least, points[i].bytes);
+      held.most = std::max(held.most, points[i].bytes);
     }
   }
+  // Before its first point a stage has held nothing that is known.
+  for (Bar& bar : bars) bar.least = std::min(bar.least, bar.most);
   return bars;
 }
 
-std::string row_of(const std::vector<Bytes>& bars, double least) {
+std::string row_of(const std::vector<Bar>& bars, double level) {
+  const auto reaches = [&](Bytes held) {
+    return static_cast<double>(held.value) >= level;
+  };
   std::string row;
-  for (const Bytes bar : bars) {
-    row += static_cast<double>(bar.value) >= least ? '#' : ' ';
-  }
+  for (const Bar& bar : bars)
+    row += reaches(bar.least) ? '#' : reaches(bar.most) ? ':' : ' ';
   row.erase(row.find_last_not_of(' ') + 1);
   return row;
 }
@@ -44,8 +58,8 @@ std::string row_of(const std::vector<Bytes>& bars, double least) {
 
 std::string draw_curve(const std::vector<CurvePoint>& points, Seconds end) {
   if (points.empty() || end.value <= 0) return "";
-  const std::vector<Bytes> bars = fullest(points, end);
-  const Bytes top = *std::ranges::max_element(bars);
+  const std::vector<Bar> bars = bars_of(points, end);
+  const Bytes top = std::ranges::max_element(bars, {}, &Bar::most)->most;
   std::string out;
   for (int row = kRows; row > 0; --row) {
     const double level = static_cast<double>(top.value) * row / kRows;

@@ -114,8 +114,14 @@ std::string shown(const Line& line, double value) {
 std::string change(const Line& line) {
   if (line.a == line.b) return "";
   if (line.a == 0) return "new";
+  const double times = line.b / line.a;
+  constexpr double kMostPercent = 10;
+  constexpr double kMostTimes = 1000;
+  if (times > kMostTimes) return fmt::format("over {:g} times", kMostTimes);
+  if (times >= kMostPercent)
+    return fmt::format("{} times", three_digits(times));
   constexpr double kPercent = 100;
-  return fmt::format("{:+.1f}%", (line.b / line.a - 1) * kPercent);
+  return fmt::format("{:+.1f}%", (times - 1) * kPercent);
 }
 
 }  // namespace

@@ -146,6 +146,17 @@ Table memory_csv(const std::vector<MemoryBreakdown>& stages) {
   return table;
 }
 
+Table curve_csv(const std::vector<StageCurve>& curves) {
+  Table table{{{"stage"}, {"seconds"}, {"phase"}, {"bytes"}}, {}};
+  for (const StageCurve& curve : curves)
+    for (const CurvePoint& point : curve.points)
+      table.rows.push_back({fmt::format("{}", curve.stage),
+                            fmt::format("{}", point.time.value),
+                            std::string(to_text(point.phase)),
+                            fmt::format("{}", point.bytes.value)});
+  return table;
+}
+
 std::vector<Labelled> verdict_lines(const MemoryAnswer& answer,
                                     const Style& style) {
   const Question& question = answer.asked.question;
@@ -193,7 +204,8 @@ std::string curve_lines(const MemoryAnswer& answer, const Showing& showing) {
   for (const StageCurve& curve : answer.curves) {
     const bool fullest = curve.stage == answer.plan.memory.stage;
     if (!fullest && !showing.style.verbose) continue;
-    out += fmt::format("\nstage {} over a step\n", curve.stage);
+    out += fmt::format("\nstage {} over a step (# all the while, : at times)\n",
+                       curve.stage);
     const std::string drawn =
         draw_curve(curve.points, answer.plan.time.total());
     out += showing.format == Format::md ? "```\n" + drawn + "```\n" : drawn;
@@ -227,7 +239,8 @@ std::string memory_text(const MemoryAnswer& answer, const MemoryFacts& facts,
 
 std::string render_memory(const MemoryAnswer& answer, const Showing& showing) {
   if (showing.format == Format::csv) {
-    return render_csv(memory_csv(answer.plan.stages));
+    return render_csv(answer.curves.empty() ? memory_csv(answer.plan.stages)
+                                            : curve_csv(answer.curves));
   }
   const MemoryFacts facts = memory_facts(answer.asked.question, answer.plan);
   if (showing.format == Format::json) {
