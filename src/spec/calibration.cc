@@ -28,6 +28,7 @@ using C = Calibration;
 constexpr std::array kFields{
     Field{"matmul_share", &C::matmul_share, Unit::none, Faster::high},
     Field{"matmul_burst", &C::matmul_burst, Unit::none, Faster::high},
+    Field{"matmul_loaded", &C::matmul_loaded, Unit::none, Faster::high},
     Field{"matmul_k_fill", &C::matmul_k_fill, Unit::none, Faster::low},
     Field{"matmul_start", &C::matmul_start, Unit::seconds, Faster::low},
     Field{"unaligned_share", &C::unaligned_share, Unit::none, Faster::high},

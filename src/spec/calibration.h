@@ -24,6 +24,7 @@ struct Calibration {
   std::string name;                // "published", or the file it came from
   Constant matmul_share;           // of peak, what long products sustain
   Constant matmul_burst;           // rate of one tile over the sustained one
+  Constant matmul_loaded;          // of a 16-bit rate, under load for seconds
   Constant matmul_k_fill;          // elements of K lost per tile
   Constant matmul_start;           // seconds per product
   Constant unaligned_share;        // of the rate: a size is no multiple of 8

@@ -84,6 +84,8 @@ FlopsPerSecond sustained_rate(const Matmul& work, const Machine& machine) {
   double share = calibration.matmul_share.value;
   if (work.precision == Precision::fp8 && device.fp8.value > 0)
     share *= calibration.fp8_share.value;
+  else if (has_matrix_units(device, work.precision))
+    share *= calibration.matmul_loaded.value;
   if (has_matrix_units(device, work.precision) && !is_aligned(work))
     share *= calibration.unaligned_share.value;
   return product_peak(device, work.precision) * share;
