@@ -78,6 +78,31 @@ void compare(Question q, Objective objective) {
 
 }  // namespace
 
+TEST_CASE("pieces of a chunk hold what the segments hold") {
+  for (const std::string model : {"gpt2", "llama3-8b", "mixtral-8x7b"}) {
+    CAPTURE(model);
+    const Question q = asked(model, "dgx-h100", 8, 1024, 64);
+    const LayerKinds kinds = layer_kinds(q.model);
+    for (const char* text : {"dp=8", "pp=2,dp=4", "tp=2,dp=4,zero=1"}) {
+      const Strategy s = parse_strategy(text, 8);
+      const Engine& engine = *q.engines.front();
+      const Setting setting = setting_of(q);
+      const StageSizes sizes = stage_sizes(setting, engine, kinds, s);
+      const StepParts parts{setting, engine, s, kinds, sizes};
+      for (const StageShape& stage : stage_shapes(kinds, s))
+        for (const int pieces : {1, 3, 5, 100}) {
+          const auto cut = cut_chunk(parts, stage.chunks.front(), pieces);
+          const auto shares = piece_shares(parts, stage.chunks.front(), pieces);
+          REQUIRE(cut.size() == shares.size());
+          for (std::size_t i = 0; i < cut.size(); ++i) {
+            CHECK(cut[i].share.trained_dense == shares[i].trained_dense);
+            CHECK(cut[i].share.trained_experts == shares[i].trained_experts);
+          }
+        }
+    }
+  }
+}
+
 TEST_CASE("the ranking equals brute force") {
   Question small = asked("gpt:layers=4,hidden=1024,heads=8,vocab=50304",
                          "dgx-a100-80", 8, 2048, 32);

@@ -40,6 +40,7 @@ class StepBuilder {
         shapes_(shapes),
         micro_batches_(micro_batches),
         virtual_count_(s_.pipeline * s_.virtual_stages),
+        beside_(reduces_beside(parts)),
         forward_(ends_count()),
         backward_(ends_count()) {}
 
@@ -87,11 +88,6 @@ class StepBuilder {
            pass.micro_batch == micro_batches_ - 1;
   }
   bool reduces_always() const { return s_.zero >= 2; }
-  bool reduces_beside() const {
-    const bool usual = parts_.setting.workload.framework.overlaps_gradients &&
-                       overlaps_reduction(parts_.engine, s_);
-    return s_.tuning.overlap.value_or(usual);
-  }
   TaskId add(int recipe, int stage, Lane lane, TaskKind kind, const Pass* pass,
              std::span<const TaskId> after);
 
@@ -100,6 +96,7 @@ class StepBuilder {
   const std::vector<StageShape>& shapes_;
   int micro_batches_;
   int virtual_count_;
+  bool beside_;  // gradients are reduced beside backward
   StepGraph::Builder builder_;
   std::vector<CachedChunk> cache_;
   std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
@@ -171,18 +168,10 @@ const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
   return cache_.back().ids;
 }
 
-/// The last backward of the first stage runs bucket by bucket, since nothing
-/// hides its reduction; other stages reduce in one piece while the pipeline
-/// drains. Source: Megatron-LM core/distributed/
-/// distributed_data_parallel.py (buckets on pipeline rank 0 only).
+/// Other stages than the first reduce in one piece while the pipeline drains.
 int StepBuilder::pieces(int stage, const Pass& pass) const {
   if (!last_backward(pass) || stage > 0 || s_.zero == 3) return 1;
-  const LayerShare share = stage_layers(stage);
-  const std::int64_t buckets =
-      divide_up(share.trained_dense + share.trained_experts,
-                gradient_bucket(parts_.engine, s_));
-  const std::int64_t layers = layer_count(parts_.setting.model);
-  return static_cast<int>(std::max<std::int64_t>(1, std::min(buckets, layers)));
+  return gradient_pieces(parts_, stage_layers(stage));
 }
 
 LayerShare StepBuilder::stage_layers(int stage) const {
@@ -227,7 +216,7 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
     if (last) done.push_back(computed);
     return;
   }
-  const Lane lane = reduces_beside() ? Lane::data : Lane::compute;
+  const Lane lane = beside_ ? Lane::data : Lane::compute;
   const TaskId task =
       add(recipe, stage, lane, TaskKind::reduce, &pass, std::array{computed});
   if (last) done.push_back(task);
@@ -269,11 +258,10 @@ void StepBuilder::run(int stage, const Pass& pass) {
     computed = compute(stage, pass, segment, gathered);
     if (ends.first < 0) ends.first = computed;
     builder_.mark(computed, i == 0, i + 1 == count);
-    if (!forward && reduces_beside()) reduce(stage, pass, segment, computed);
+    if (!forward && beside_) reduce(stage, pass, segment, computed);
   }
   ends.sent = send(stage, pass, computed);
-  if (!forward && !reduces_beside())
-    reduce_after(stage, pass, run_of, ends.sent);
+  if (!forward && !beside_) reduce_after(stage, pass, run_of, ends.sent);
   auto& table = forward ? forward_ : backward_;
   table[at(pass.chunk * s_.pipeline + stage, pass.micro_batch)] = ends;
 }

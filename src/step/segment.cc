@@ -170,6 +170,31 @@ std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
   return segments;
 }
 
+std::vector<LayerShare> piece_shares(const StepParts& parts,
+                                     const ChunkShape& chunk, int pieces) {
+  const int layers = chunk.layers();
+  const int count = std::clamp(pieces, 1, std::max(1, layers));
+  std::vector<LayerShare> shares(static_cast<std::size_t>(count));
+  const auto end = [&](std::int64_t parameters) {
+    return end_layer_share(parts.setting.workload, parameters);
+  };
+  std::vector<int> left = chunk.layers_of_kind;
+  for (int i = 0; i < count; ++i) {
+    LayerShare& share = shares[static_cast<std::size_t>(i)];
+    int wanted = layers * (i + 1) / count - layers * i / count;
+    for (std::size_t kind = 0; kind < left.size(); ++kind) {
+      const int run = std::min(wanted, left[kind]);
+      share += run * parts.sizes.shares[kind];
+      left[kind] -= run;
+      wanted -= run;
+    }
+  }
+  if (chunk.has_embedding)
+    shares.front() += end(embedding_segment_share(parts));
+  if (chunk.has_head) shares.back() += end(head_segment_share(parts));
+  return shares;
+}
+
 std::vector<Segment> cut_units(const StepParts& parts,
                                const ChunkShape& chunk) {
   LayerQueue queue(parts, chunk);

@@ -39,6 +39,10 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share);
 std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
                                int pieces);
 
+/// The shares of those pieces, without what runs in them.
+std::vector<LayerShare> piece_shares(const StepParts& parts,
+                                     const ChunkShape& chunk, int pieces);
+
 /// Every layer alone, and the embedding and the head too: the units that fully
 /// sharded data parallelism gathers.
 std::vector<Segment> cut_units(const StepParts& parts, const ChunkShape& chunk);

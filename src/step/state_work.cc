@@ -188,6 +188,20 @@ std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy) {
                                 kBucketPerRank * strategy.data);
 }
 
+int gradient_pieces(const StepParts& parts, const LayerShare& stage) {
+  const std::int64_t buckets =
+      divide_up(stage.trained_dense + stage.trained_experts,
+                gradient_bucket(parts.engine, parts.strategy));
+  const std::int64_t layers = layer_count(parts.setting.model);
+  return static_cast<int>(std::max<std::int64_t>(1, std::min(buckets, layers)));
+}
+
+bool reduces_beside(const StepParts& parts) {
+  const bool usual = parts.setting.workload.framework.overlaps_gradients &&
+                     overlaps_reduction(parts.engine, parts.strategy);
+  return parts.strategy.tuning.overlap.value_or(usual);
+}
+
 std::int64_t owned_parameters(const Strategy& strategy,
                               const LayerShare& share) {
   return padded_shard(share.trained_dense, zero_group(strategy)) +

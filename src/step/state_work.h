@@ -30,6 +30,14 @@ Recipe boundary_send(const StepParts& parts);
 /// data-parallel rank. Source: Megatron-LM --ddp-bucket-size.
 std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy);
 
+/// Pieces in which the last backward of the first stage reduces the gradients
+/// of `stage`, all that it holds: bucket by bucket, since nothing hides them.
+/// Source: Megatron-LM core/distributed/distributed_data_parallel.py (buckets
+/// on pipeline rank 0 only).
+int gradient_pieces(const StepParts& parts, const LayerShare& stage);
+/// Whether gradients are reduced beside backward, not after it.
+bool reduces_beside(const StepParts& parts);
+
 /// Parameters whose optimizer states this device owns, and those whose weights
 /// it owns under ZeRO 3.
 std::int64_t owned_parameters(const Strategy& strategy,
