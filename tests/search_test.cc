@@ -76,7 +76,25 @@ void compare(Question q, Objective objective) {
   MESSAGE(ranking.candidates, " candidates, ", ranking.simulated, " simulated");
 }
 
+/// Nodes of eight H100 on a network of `rate`.
+Question behind(const char* model, const char* rate, int gpus, int sequence,
+                int batch, const char* engine = "") {
+  Request request{.model = model, .cluster = "dgx-h100", .gpus = gpus};
+  request.machine.network = rate;
+  request.engine = engine;
+  request.sequence = sequence;
+  request.global_batch = batch;
+  return ask(request).question;
+}
+
 }  // namespace
+
+TEST_CASE("a slow network leaves few steps to simulate") {
+  // Bounds without sends and last reductions let a third of the space through.
+  const Ranking ranking =
+      rank(behind("llama2-7b", "25Gbps", 16, 4096, 1024), {});
+  CHECK(ranking.simulated < ranking.fit / 100);
+}
 
 TEST_CASE("pieces of a chunk hold what the segments hold") {
   for (const std::string model : {"gpt2", "llama3-8b", "mixtral-8x7b"}) {
@@ -115,10 +133,21 @@ TEST_CASE("the ranking equals brute force") {
   experts.limits.virtual_stages = {1, 2};
   experts.limits.recompute = {parse_recompute("none"), parse_recompute("full")};
   compare(experts, Objective::time);
+  Question slow = behind("gpt:layers=8,hidden=1024,heads=8,vocab=50304",
+                         "10Gbps", 16, 2048, 64);
+  slow.limits.micro_batch = {1, 2};
+  slow.limits.recompute = {parse_recompute("none")};
+  compare(slow, Objective::time);
 }
 
 TEST_CASE("no step is faster than its bound") {
   const Question questions[] = {
+      behind("llama2-7b", "10Gbps", 16, 4096, 1024),
+      behind("gpt2-xl", "1Gbps", 32, 1024, 64),
+      behind("llama2-7b", "10Gbps", 16, 4096, 512, "fsdp"),
+      behind("llama2-7b", "10Gbps", 16, 4096, 512, "deepspeed"),
+      behind("llama2-7b", "10Gbps", 16, 4096, 512, "colossalai"),
+      behind("mixtral-8x7b", "25Gbps", 32, 2048, 128),
       asked("175b", "dgx-a100-80", 512, 2048, 1536),
       asked("llama3-70b", "dgx-h100", 64, 8192, 256),
       asked("gpt2-xl", "aws-g5.48xlarge", 16, 1024, 128),

@@ -56,6 +56,28 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
   }
 }
 
+/// Gradients that stage 0 reduces from its last backward on: those of its first
+/// chunk, unit by unit when fully sharded, else bucket by bucket.
+Seconds StepBound::last_reduction(const StepParts& parts, const Frame& frame) {
+  const StageShape& stage = frame.shapes->front();
+  const ChunkShape& chunk = stage.chunks.front();
+  const auto reduction = [&](const LayerShare& share) {
+    return seconds(reduce_gradients(parts, share, Boundary::last));
+  };
+  Seconds sum;
+  if (parts.strategy.zero < 3) {
+    const LayerShare all = stage_share(parts.setting, parts.sizes, stage).all;
+    for (const LayerShare& share :
+         piece_shares(parts, chunk, gradient_pieces(parts, all)))
+      sum += reduction(share);
+    return sum;
+  }
+  for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind)
+    sum += reduction(parts.sizes.shares[kind]) *
+           static_cast<double>(chunk.layers_of_kind[kind]);
+  return sum;
+}
+
 StepBound::States StepBound::make_states(const StepParts& parts,
                                          const Frame& frame) {
   const Strategy& s = parts.strategy;
@@ -70,6 +92,8 @@ StepBound::States StepBound::make_states(const StepParts& parts,
     states.stages.push_back(stage);
   }
   add_collectives(parts, frame, states);
+  states.reduced = last_reduction(parts, frame);
+  states.beside = reduces_beside(parts);
   states.norm = seconds(norm_gradients(parts, states.stages.front().owned)) +
                 seconds(reduce_norm(parts));
   return states;
@@ -134,7 +158,11 @@ Seconds StepBound::least_step(const Engine& engine, const Strategy& strategy) {
   Seconds last;
   for (const Finish& stage : of.stages)
     last = std::max(last, finish(parts, stage));
-  const Seconds passes = std::max(frame.passes, lanes * repeats);
+  // The last gradients are reduced from the last backward on, or after it.
+  const Seconds before =
+      of.beside ? frame.passes - frame.last_backward : frame.passes;
+  const Seconds passes =
+      std::max({frame.passes, lanes * repeats, before + of.reduced});
   return (passes + of.norm + last) * kRounding;
 }
 

@@ -34,11 +34,14 @@ class StepBound {
     std::vector<Finish> stages;
     std::vector<Unit> units;  // of stage 0, when fully sharded
     Seconds data;             // collectives of one micro-batch on stage 0
+    Seconds reduced;          // by the last backward of stage 0's first chunk
+    bool beside = false;      // it, or after it
     Seconds norm;
   };
 
   const States& states(const StepParts& parts, const Frame& frame);
   States make_states(const StepParts& parts, const Frame& frame);
+  Seconds last_reduction(const StepParts& parts, const Frame& frame);
   void add_collectives(const StepParts& parts, const Frame& frame,
                        States& states);
   Seconds seconds(const Recipe& recipe);

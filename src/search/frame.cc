@@ -175,10 +175,21 @@ Seconds FrameCache::passes(const Strategy& strategy, const Frame& frame) {
     const Seconds back = blocking && s > 0 ? up - send : up;
     longest = std::max(
         longest, down + work * static_cast<double>(frame.micro_batches) + back);
+    if (s == 0) frame_.last_backward = first.backward;
     down += first.forward + send;
     up += first.backward + send;
   }
-  return longest;
+  return blocking ? longest : std::max(longest, sends_beside(strategy, send));
+}
+
+/// Interleaved stages send on a lane of their own, from the first forward to
+/// the last backward of stage 0: two sends a chunk, but for the ends.
+Seconds FrameCache::sends_beside(const Strategy& strategy, Seconds send) const {
+  if (strategy.pipeline == 1) return {};
+  const int ends = strategy.pipeline == 2 ? 1 : 0;
+  const int sends = 2 * strategy.virtual_stages - ends;
+  return frame_.last_backward +
+         send * (static_cast<double>(sends) * frame_.micro_batches);
 }
 
 const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {

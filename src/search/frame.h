@@ -40,6 +40,8 @@ struct Frame {
   int micro_batches = 0;
   /// Least seconds from the first forward to the last backward of stage 0.
   Seconds passes;
+  /// Of them the last, the backward of stage 0's first chunk.
+  Seconds last_backward;
 };
 
 class FrameCache {
@@ -58,6 +60,7 @@ class FrameCache {
   const LayerCut& cut(const Engine& engine, const Strategy& strategy);
   const std::vector<StageShape>& shapes(const Strategy& strategy);
   Seconds passes(const Strategy& strategy, const Frame& frame);
+  Seconds sends_beside(const Strategy& strategy, Seconds send) const;
 
   Setting setting_;
   Machine machine_;
