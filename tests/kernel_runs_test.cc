@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "interop/interconnect.h"
 #include "spec/catalog.h"
 #include "time/price.h"
 
@@ -145,6 +146,39 @@ TEST_CASE("the interconnect names the network between nodes") {
   // 35 us a step of EFA v2, none of InfiniBand's.
   CHECK(across("EFA v2 3200 Gb/s per node (p5)") >
         across("CX7 400 Gb/s RDMA") + 35e-6);
+}
+
+TEST_CASE("words of a network are the ports of a node") {
+  struct Row {
+    const char *words, *network;
+  };
+  const Row rows[] = {
+      {"NVLink3 inside, 4x100 Gb/s EFA per node (p4de)", "4xefa-v1"},
+      {"NVLink4 inside, EFA v2 3200 Gb/s per node (p5)", "32xefa-v2"},
+      {"NVLink5 inside, 8x50 GB/s EFA v4 per node", "8xefa-v4"},
+      {"NVLink4 inside, EFA between nodes (p5en)", "16xefa-v3"},
+      {"8x2x100 Gb/s RoCE per node", "16xroce-100"},
+      {"8x400 Gb/s RoCE per node", "8xroce-400"},
+      {"InfiniBand NDR", "8xib-ndr"},
+      {"8x200 Gb/s InfiniBand", "8x200Gbps"},
+      {"400 Gb/s per node", "400Gbps/node"},
+      {"NVLink + CX7 400 Gb/s", "400Gbps/gpu"},
+      {"two tin cans", ""}};
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.words));
+    CHECK(network_of(row.words) == row.network);
+  }
+}
+
+TEST_CASE("a collective that PyTorch issues alone takes a launch more") {
+  const auto seconds = [](const char* notes) {
+    return collective(
+               std::string("H200-SXM,8,1,NVLink4,all_reduce,32768,,1.4,") +
+               notes)
+        .predicted_step->value;
+  };
+  CHECK(seconds("PyTorch all_reduce_bench") - seconds("nccl-tests") ==
+        doctest::Approx(22e-6));
 }
 
 TEST_CASE("two of eight V100 have one link of six between them") {
