@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "time/nccl_model.h"
+#include "time/nccl_tables.h"
 #include "time/span.h"
 
 namespace ztplan {
@@ -21,7 +22,11 @@ struct Ramp {
 };
 constexpr Ramp kRingRamp{{10e-6}, {8 * kMiB}};
 constexpr Ramp kNvlsRamp{{70e-6}, {32 * kMiB}};
-constexpr Ramp kAllToAllRamp{{15e-6}, {16 * kMiB}};
+constexpr Ramp kAllToAllRamp{{11e-6}, {16 * kMiB}};
+// From this buffer on an all-to-all's messages are past what LL carries, and
+// its step is one of Simple. Source: NCCL 2.28.9 src/enqueue.cc, 16 KiB a
+// channel; latencies of src/graph/tuning.cc.
+constexpr Bytes kPastLl{256 * kKiB};
 // All-to-all reaches this share of the ring's rate inside a node.
 constexpr double kAllToAllShare = 0.9;
 
@@ -36,8 +41,11 @@ Seconds ramp(const Ramp& ramp, Bytes bytes) {
   return ramp.full * std::min(1.0, bytes / ramp.until);
 }
 
+/// A slice of its own never leaves the device, so the network does not slow it.
 Seconds own_slice(Bytes bytes, const Span& span) {
-  return bytes / (ring_rate(span) * (kOwnSliceRate * span.ranks));
+  const BytesPerSecond rate =
+      span.local.value > 0 ? span.local : ring_rate(span);
+  return bytes / (rate * (kOwnSliceRate * span.ranks));
 }
 
 /// NCCL's step latencies fit Hopper and PCIe; other NVLink generations take
@@ -97,6 +105,16 @@ CollectiveChoice choose_nccl(const Collective& collective, const Span& span,
   return best;
 }
 
+/// What a step of Simple takes over one of LL.
+Seconds simple_over_ll(const Span& span, const Calibration& calibration) {
+  constexpr double kMicro = 1e-6;
+  const nccl::PerProtocol& step = span.local_kind == LinkKind::pcie
+                                      ? nccl::kPcieStep.ring
+                                      : nccl::kNvlinkStep.ring;
+  return Seconds{(step.back() - step.front()) * kMicro} *
+         latency_factor(span, calibration);
+}
+
 /// Every rank sends S / n to each other: the part that stays in the node at
 /// the links' rate, the rest through the rank's share of the NICs.
 Seconds price_all_to_all(Bytes bytes, const Span& span,
@@ -106,6 +124,7 @@ Seconds price_all_to_all(Bytes bytes, const Span& span,
   const double outside = (n - span.per_node) / n;
   Seconds time{calibration.all_to_all_start.value};
   time += own_slice(bytes, span) + ramp(kAllToAllRamp, bytes);
+  time += ramp({simple_over_ll(span, calibration), kPastLl}, bytes);
   if (inside > 0) time += bytes / (span.local * (kAllToAllShare / inside));
   if (outside > 0) {
     time += kNetworkPeerStart + span.hop + kPost * (n - span.per_node);
