@@ -14,6 +14,10 @@ std::string shown_name(const std::string& command, const Flags& flags) {
     return flags.words[1];
   }
   const std::string& name = flags.words.back();
+  if (flags.words.size() == 1 && name == "show")
+    throw Error("show what?",
+                fmt::format("ztplan {} show NAME; ztplan {} lists the names",
+                            command, command));
   throw Error(fmt::format("{} does not take {}", command, quote(name)),
               fmt::format("ztplan {} show NAME prints one entry", command));
 }

@@ -72,6 +72,11 @@ TEST_CASE("an empty value is no way to leave a flag out") {
       ".");
 }
 
+TEST_CASE("show needs a name") {
+  CHECK(run_line("models show").errors.starts_with("error: show what?"));
+  CHECK(run_line("hardware show").exit_code == 2);
+}
+
 TEST_CASE("no tokens are no batch and no budget") {
   CHECK(run_line("plan --model 7b --gpus 8 --tokens-per-batch 0").exit_code ==
         2);
