@@ -258,3 +258,17 @@ TEST_CASE("a strategy that is legal nowhere is illegal, not too big") {
       "gpus --model gpt2 --gpu h100 --engine megatron --strategy tp=5");
   CHECK(told.exit_code == 4);
 }
+
+TEST_CASE("CSV holds exact numbers, as JSON does") {
+  const std::string sides = "compare tp=2 zero=3 --model gpt2 --gpus 2";
+  const std::string line = fmt::format(
+      "\npeak,bytes,{},", difference(answer(sides), "peak").at("a").dump());
+  const std::string compared = run_line(sides + " --format csv").output;
+  CHECK(compared.starts_with("term,unit,a,b\n"));
+  CHECK(compared.find(line) != std::string::npos);
+  const std::string count = "gpus --model gpt2 --gpu h100 --engine deepspeed";
+  const json plan = answer(count).at("cards")[0].at("fewest").at("plan");
+  const std::string counted = run_line(count + " --format csv").output;
+  CHECK(counted.find("," + plan.at("memory").at("peak_bytes").dump() + ",") !=
+        std::string::npos);
+}

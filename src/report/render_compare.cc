@@ -111,6 +111,20 @@ std::string shown(const Line& line, double value) {
   return fmt::format("{}/s", three_digits(value));
 }
 
+std::string exact(const Line& line, double value) {
+  if (std::string_view(line.unit) == "bytes")
+    return fmt::format("{}", std::llround(value));
+  return fmt::format("{}", value);
+}
+
+Table compare_csv(const Plan& a, const Plan& b) {
+  Table table{{{"term"}, {"unit"}, {"a"}, {"b"}}, {}};
+  for (const Line& line : lines_of(a, b))
+    table.rows.push_back(
+        {line.term, line.unit, exact(line, line.a), exact(line, line.b)});
+  return table;
+}
+
 std::string change(const Line& line) {
   if (line.a == line.b) return "";
   if (line.a == 0) return "new";
@@ -129,6 +143,8 @@ std::string change(const Line& line) {
 std::string render_compare(const Compared& a, const Compared& b,
                            const Showing& showing) {
   if (showing.format == Format::json) return compare_json(a, b, showing);
+  if (showing.format == Format::csv)
+    return render_csv(compare_csv(a.plan, b.plan));
   Table table{{{"term"},
                {"A", Align::right},
                {"B", Align::right},
@@ -137,7 +153,6 @@ std::string render_compare(const Compared& a, const Compared& b,
   for (const Line& line : lines_of(a.plan, b.plan))
     table.rows.push_back(
         {line.term, shown(line, line.a), shown(line, line.b), change(line)});
-  if (showing.format == Format::csv) return render_csv(table);
   const auto named = [](const Compared& side) {
     return fmt::format("{} ({}): {}", side.name, side.plan.engine->name,
                        to_text(side.plan.strategy));

@@ -106,23 +106,30 @@ std::string gpus_json(const GpusAnswer& answer, const Showing& showing) {
   return json.take();
 }
 
-std::vector<std::string> row_of(const GpusAnswer& answer,
-                                const std::string& gpu, const char* what,
-                                const GpuCount& count) {
-  const Plan& plan = *count.plan;
-  const Question& question = count.asked.question;
-  const Bill bill = bill_of(answer, count);
-  const Bytes host = node_bytes(plan.memory.host, question.cluster);
-  return {gpu,
-          what,
-          fmt::format("{}", count.gpus),
-          std::string(to_text(count.fit)),
-          gib_text(plan.memory.peak()),
-          gib_text(states_of(plan)),
-          gib_text(host),
-          text(plan.time.total()),
-          bill.days > 0 ? three_digits(bill.days) : "",
-          bill.dollars > 0 ? fmt::format("{:.0f}", bill.dollars) : ""};
+/// One count that is shown: of which card, and why it is.
+struct Shown {
+  const std::string& gpu;
+  const char* what;
+  const GpuCount& count;
+};
+
+std::vector<Shown> shown_counts(const GpusAnswer& answer) {
+  std::vector<Shown> all;
+  for (const GpuAnswer& card : answer.cards) {
+    const auto add = [&](const char* what,
+                         const std::optional<GpuCount>& count) {
+      if (count && count->plan) all.push_back({card.gpu, what, *count});
+    };
+    add("below", card.below);
+    add("fewest", card.fewest);
+    add("comfortable", card.comfortable);
+    add("offload", card.offloaded);
+  }
+  return all;
+}
+
+Bytes on_hosts(const GpuCount& count) {
+  return node_bytes(count.plan->memory.host, count.asked.question.cluster);
 }
 
 Table table_of(const GpusAnswer& answer) {
@@ -137,16 +144,44 @@ Table table_of(const GpusAnswer& answer) {
                {"days", Align::right},
                {"USD", Align::right}},
               {}};
-  for (const GpuAnswer& card : answer.cards) {
-    const auto add = [&](const char* what,
-                         const std::optional<GpuCount>& count) {
-      if (count && count->plan)
-        table.rows.push_back(row_of(answer, card.gpu, what, *count));
-    };
-    add("below", card.below);
-    add("fewest", card.fewest);
-    add("comfortable", card.comfortable);
-    add("offload", card.offloaded);
+  for (const Shown& shown : shown_counts(answer)) {
+    const Plan& plan = *shown.count.plan;
+    const Bill bill = bill_of(answer, shown.count);
+    table.rows.push_back(
+        {shown.gpu, shown.what, fmt::format("{}", shown.count.gpus),
+         std::string(to_text(shown.count.fit)), gib_text(plan.memory.peak()),
+         gib_text(states_of(plan)), gib_text(on_hosts(shown.count)),
+         text(plan.time.total()), bill.days > 0 ? three_digits(bill.days) : "",
+         bill.dollars > 0 ? fmt::format("{:.0f}", bill.dollars) : ""});
+  }
+  return table;
+}
+
+Table exact_table(const GpusAnswer& answer) {
+  Table table{{{"gpu"},
+               {"what"},
+               {"gpus"},
+               {"verdict"},
+               {"strategy"},
+               {"engine"},
+               {"peak_bytes"},
+               {"states_bytes"},
+               {"host_bytes_per_node"},
+               {"step_seconds"},
+               {"days"},
+               {"cost_usd"}},
+              {}};
+  const auto exact = [](auto value) { return fmt::format("{}", value); };
+  for (const Shown& shown : shown_counts(answer)) {
+    const Plan& plan = *shown.count.plan;
+    const Bill bill = bill_of(answer, shown.count);
+    table.rows.push_back(
+        {shown.gpu, shown.what, exact(shown.count.gpus),
+         std::string(to_text(shown.count.fit)), to_text(plan.strategy),
+         plan.engine->name, exact(plan.memory.peak().value),
+         exact(states_of(plan).value), exact(on_hosts(shown.count).value),
+         exact(plan.time.total().value), bill.days > 0 ? exact(bill.days) : "",
+         bill.dollars > 0 ? exact(bill.dollars) : ""});
   }
   return table;
 }
@@ -188,10 +223,9 @@ std::vector<Labelled> lines_of(const GpusAnswer& answer) {
 
 std::string render_gpus(const GpusAnswer& answer, const Showing& showing) {
   if (showing.format == Format::json) return gpus_json(answer, showing);
-  const Table table = table_of(answer);
-  if (showing.format == Format::csv) return render_csv(table);
+  if (showing.format == Format::csv) return render_csv(exact_table(answer));
   return render_lines(lines_of(answer), showing.format) + "\n" +
-         render(table, showing.format);
+         render(table_of(answer), showing.format);
 }
 
 }  // namespace ztplan
