@@ -208,6 +208,8 @@ TEST_CASE("rows that cannot be priced say why") {
         Row{product("unnamed,bf16,1,1,1,1,"), "the GPU is not named"},
         Row{product("H100-SXM-80GB,bf16,4096,4096,4096,9999,"),
             "it is faster than the GPU's peak"},
+        Row{collective("H100-SXM-80GB,8,1,,all_reduce,1e9,9999,,"),
+            "it is faster than the GPU's links"},
         Row{collective("H100-SXM-80GB,8,1,,all_reduce,1e99,1,1.75,"),
             "size_bytes is absurd"},
         Row{collective("H100-SXM-80GB,8,1,,all_reduce,1048576,100,100,"),

@@ -217,6 +217,16 @@ void check_peak(const KernelRun& run) {
     throw Skip("it is faster than the GPU's peak");
 }
 
+/// Reduction in a switch may double what the links carry, but not more.
+void check_links(const KernelRun& run) {
+  constexpr double kInSwitch = 2;
+  const auto* collective = std::get_if<Collective>(&run.works.front());
+  if (collective == nullptr) return;
+  const BytesPerSecond link = run.cluster.levels.front().bandwidth;
+  if (sent_bytes(*collective) / link > kInSwitch * run.measured)
+    throw Skip("it is faster than the GPU's links");
+}
+
 Seconds predict(const KernelRun& run) {
   Calibration calibration = published_calibration(run.cluster.device);
   if (!run.is_loaded) calibration.matmul_loaded.value = 1;
@@ -234,6 +244,7 @@ RunResult price_row(const CsvRow& row, KernelRun (*read)(const CsvRow&)) {
   try {
     const KernelRun run = read(row);
     check_peak(run);
+    check_links(run);
     result.source += " " + run.what;
     result.strategy = run.detail;
     result.measured_step = run.measured;
