@@ -76,3 +76,13 @@ TEST_CASE("a validation as CSV has a row a run and empty cells for gaps") {
         "predicted_peak_bytes,measured_peak_bytes,memory_error,skipped,engine,"
         "strategy\nr,a,15,10,0.5,,,,,,\ns,a,,,,,,,why,,\n");
 }
+
+TEST_CASE("memory is a column where a run's could be compared") {
+  Showing showing;
+  const Validation times = validate_runs({run("a", 15, 10)});
+  CHECK(render_validation(times, showing).find("memory") == std::string::npos);
+  RunResult both = run("a", 15, 10);
+  both.predicted_peak = both.measured_peak = Bytes{kGiB};
+  const std::string shown = render_validation(validate_runs({both}), showing);
+  CHECK(shown.find("memory") != std::string::npos);
+}

@@ -135,18 +135,22 @@ void add_summary(std::vector<std::string>& row, const ErrorSummary& summary) {
   row.push_back(signed_share(summary.bias));
 }
 
-Table source_table(const Validation& validation) {
-  Table table{{{"source"}, {"runs", Align::right}}, {}};
-  for (const char* title :
-       {"time", "median", "p90", "bias", "memory", "median", "p90", "bias"}) {
+void add_columns(Table& table, const char* what) {
+  for (const char* title : {what, "median", "p90", "bias"})
     table.columns.push_back({title, Align::right});
-  }
-  const auto add = [&table](const std::string& name, std::int64_t runs,
-                            const ErrorSummary& time,
-                            const ErrorSummary& memory) {
+}
+
+/// Without memory where none of a table's could be compared.
+Table source_table(const Validation& validation) {
+  const bool has_memory = validation.memory.count > 0;
+  Table table{{{"source"}, {"runs", Align::right}}, {}};
+  add_columns(table, "time");
+  if (has_memory) add_columns(table, "memory");
+  const auto add = [&](const std::string& name, std::int64_t runs,
+                       const ErrorSummary& time, const ErrorSummary& memory) {
     std::vector<std::string> row = {name, fmt::format("{}", runs)};
     add_summary(row, time);
-    add_summary(row, memory);
+    if (has_memory) add_summary(row, memory);
     table.rows.push_back(std::move(row));
   };
   for (const SourceResult& source : validation.sources) {
@@ -205,10 +209,11 @@ std::string validation_text(const Validation& validation,
   std::vector<Labelled> lines = {
       {"errors",
        "predicted / measured - 1; median and p90 of its size, bias its "
-       "median"},
-      {"memory",
-       "measured figures are read as GiB, of the meter that the "
-       "table's notes name (reserved when they name none)"}};
+       "median"}};
+  if (validation.memory.count > 0)
+    lines.push_back({"memory",
+                     "measured figures are read as GiB, of the meter that the "
+                     "table's notes name (reserved when they name none)"});
   if (showing.seconds)
     lines.push_back({"took", text(Seconds{*showing.seconds})});
   return out + "\n" + render_lines(lines, showing.format);
