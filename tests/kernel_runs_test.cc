@@ -157,7 +157,7 @@ TEST_CASE("words of a network are the ports of a node") {
       {"NVLink4 inside, EFA v2 3200 Gb/s per node (p5)", "32xefa-v2"},
       {"NVLink5 inside, 8x50 GB/s EFA v4 per node", "8xefa-v4"},
       {"NVLink4 inside, EFA between nodes (p5en)", "16xefa-v3"},
-      {"8x2x100 Gb/s RoCE per node", "16xroce-100"},
+      {"8x2x100 Gb/s RoCE per node", "8xroce-200"},
       {"8x400 Gb/s RoCE per node", "8xroce-400"},
       {"InfiniBand NDR", "8xib-ndr"},
       {"8x200 Gb/s InfiniBand", "8x200Gbps"},

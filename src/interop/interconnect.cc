@@ -31,7 +31,7 @@ constexpr std::array kKinds = {
     PortKind{"ndr", "ib-ndr", 400, 8},     PortKind{"hdr", "ib-hdr", 200, 8},
     PortKind{"edr", "ib-edr", 100, 4},     PortKind{"roce", "roce-", 0, 0}};
 
-/// "8x2x100 gb/s": 16 ports of 100.
+/// "8x2x100 gb/s": 8 ports of 200, each of two.
 struct StatedRate {
   int ports = 1;
   int gigabits = 0;  // of each; 0: none is stated
@@ -55,11 +55,12 @@ StatedRate rate_before(std::string_view text, int unit) {
   const int rate = take_number(text);
   constexpr int kMostRate = 100'000;
   if (rate == 0 || rate > kMostRate) return stated;
-  stated.gigabits = rate * unit;
+  stated.gigabits = std::min(rate * unit, kMostRate);
   while (text.ends_with('x')) {
     text.remove_suffix(1);
-    const int count = std::clamp(take_number(text), 1, kMostPorts);
-    stated.ports = std::min(stated.ports * count, kMostPorts);
+    // An inner count bonds what it counts.
+    stated.gigabits = std::min(stated.gigabits * stated.ports, kMostRate);
+    stated.ports = std::clamp(take_number(text), 1, kMostPorts);
     stated.counted = true;
   }
   return stated;
