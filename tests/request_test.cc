@@ -90,13 +90,15 @@ TEST_CASE("a device without bf16 trains in fp16") {
 TEST_CASE("attention that the numbers forbid is no default") {
   Request request{.model = "gpt2", .gpus = 8};
   request.precision = Precision::fp32;
-  for (const auto& [engine, kernel] :
-       {std::pair{"megatron", "eager"}, std::pair{"deepspeed", "sdpa"},
-        std::pair{"fsdp", "sdpa"}, std::pair{"", "flash"}}) {
-    CAPTURE(engine);
-    request.engine = engine;
+  struct Row {
+    const char *engine, *kernel;
+  };
+  for (const Row& row : {Row{"megatron", "eager"}, Row{"deepspeed", "sdpa"},
+                         Row{"fsdp", "sdpa"}, Row{"", "flash"}}) {
+    CAPTURE(row.engine);
+    request.engine = row.engine;
     const Asked asked = ask(request);
-    CHECK(taken(asked, "--attention") == kernel);
+    CHECK(taken(asked, "--attention") == row.kernel);
     CHECK(engine_for(asked.question, parse_strategy("dp=8", 8)) != nullptr);
   }
 }
