@@ -27,11 +27,11 @@ Exit run_gpus(const Flags& flags, const Console& console) {
   if (!flags.tokens.empty())
     answer.tokens = parse_tokens("--tokens", flags.tokens);
   if (!flags.price.empty()) answer.price = parse_price(flags.price);
+  const std::string strategy = meant_by(engine_named(flags), flags.strategy);
   for (const std::string_view card : split(flags.gpu, ',')) {
     Request request = request_of(flags);
     request.machine.gpu = card;
-    answer.cards.push_back(
-        fewest_gpus(request, meant_by(engine_named(flags), flags.strategy)));
+    answer.cards.push_back(fewest_gpus(request, strategy));
   }
   print(render_gpus(answer, console.showing()));
   return exit_of(answer);

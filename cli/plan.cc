@@ -39,9 +39,10 @@ std::vector<WhyNot> why_not(const PlanAnswer& answer, const Flags& flags) {
   const std::vector<Plan>& plans = answer.ranking.plans;
   const std::optional<Plan> best =
       plans.empty() ? std::nullopt : std::optional(plans.front());
+  const std::string engine = engine_named(flags);
   for (const std::string_view text : split(flags.why_not, ';')) {
-    const Strategy strategy = parse_strategy(
-        meant_by(engine_named(flags), text), question.cluster.devices);
+    const Strategy strategy =
+        parse_strategy(meant_by(engine, text), question.cluster.devices);
     reasons.push_back({strategy, explain(question, strategy, best)});
   }
   return reasons;

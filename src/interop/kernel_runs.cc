@@ -142,12 +142,9 @@ CollectiveOp op_of(const CsvRow& row) {
 
 ClusterOverrides links_of(const CsvRow& row) {
   const std::string cell = folded(row.get("interconnect"));
-  const auto says = [&](std::string_view words) {
-    return cell.find(words) != std::string::npos;
-  };
   ClusterOverrides links;
-  if (says("pcie 4")) links.intra = "pcie4";
-  if (says("pcie 5")) links.intra = "pcie5";
+  if (says(cell, "pcie 4")) links.intra = "pcie4";
+  if (says(cell, "pcie 5")) links.intra = "pcie5";
   links.network = network_of(row.get("interconnect"));
   return links;
 }

@@ -59,7 +59,7 @@ Adapters targets_of(const CsvRow& row, const Adapters& usual) {
 }
 
 void check_kind(const CsvRow& row, const std::string& remark) {
-  const bool is_lora = remark.find("lora") != std::string::npos;
+  const bool is_lora = says(remark, "lora");
   if (!is_lora || notes_say(row, "dora") || notes_say(row, "lora-fa"))
     throw Skip("adapters other than LoRA cannot be said yet");
   if (notes_say(row, "trains embedding"))
@@ -70,9 +70,7 @@ void check_kind(const CsvRow& row, const std::string& remark) {
 
 Adapters adapters_of_run(const CsvRow& row) {
   const std::string remark = folded(model_remark(row.get("model")));
-  const bool is_adapted = remark.find("lora") != std::string::npos ||
-                          remark.find("adapter") != std::string::npos;
-  if (!is_adapted) return {};
+  if (!says(remark, "lora") && !says(remark, "adapter")) return {};
   check_kind(row, remark);
   const UsualAdapters usual = usual_of(row.get("source"));
   Adapters adapters = targets_of(row, usual.targets);
@@ -85,12 +83,9 @@ Adapters adapters_of_run(const CsvRow& row) {
 // NormalFloat with quantized scales (4.13).
 Quantize quantize_of_run(const CsvRow& row) {
   const std::string text = folded(row.get("precision"));
-  const auto says = [&](std::string_view word) {
-    return text.find(word) != std::string::npos;
-  };
-  if (says("nf4-dq") || says("int4")) return Quantize::nf4_double;
-  if (says("nf4")) return Quantize::nf4;
-  return says("int8") ? Quantize::int8 : Quantize::none;
+  if (says(text, "nf4-dq") || says(text, "int4")) return Quantize::nf4_double;
+  if (says(text, "nf4")) return Quantize::nf4;
+  return says(text, "int8") ? Quantize::int8 : Quantize::none;
 }
 
 }  // namespace ztplan

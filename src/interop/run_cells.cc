@@ -55,8 +55,12 @@ std::optional<double> number_cell(const CsvRow& row, std::string_view column) {
   return value;
 }
 
+bool says(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
+
 bool notes_say(const CsvRow& row, std::string_view words) {
-  return folded(row.get("notes")).find(folded(words)) != std::string::npos;
+  return says(folded(row.get("notes")), folded(words));
 }
 
 std::optional<int> noted_number(const CsvRow& row, std::string_view words) {

@@ -27,6 +27,9 @@ std::optional<int> whole_cell(const CsvRow& row, std::string_view column,
 /// A cell as a positive, finite number; empty for an empty cell.
 std::optional<double> number_cell(const CsvRow& row, std::string_view column);
 
+/// Whether `text` holds `words`, as they are written.
+bool says(std::string_view text, std::string_view words);
+
 /// Whether the row's notes hold `words`, in any case.
 bool notes_say(const CsvRow& row, std::string_view words);
 

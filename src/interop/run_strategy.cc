@@ -8,21 +8,17 @@
 #include <vector>
 
 #include "interop/run_cells.h"
+#include "interop/run_machine.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
 namespace {
 
-constexpr int kMostDevices = 1'000'000;
 constexpr int kMostSequence = 4 * 1024 * 1024;
 constexpr int kMostBatch = 10'000'000;
 
 int size_cell(const CsvRow& row, std::string_view column) {
-  return std::max(1, whole_cell(row, column, kMostDevices).value_or(1));
-}
-
-bool says(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
+  return std::max(1, whole_cell(row, column, kMostRunDevices).value_or(1));
 }
 
 Offload offload_of(const CsvRow& row) {
@@ -102,23 +98,23 @@ int shard_of(const CsvRow& row, const Strategy& s) {
   const std::string flavour = folded(row.get("fsdp"));
   int group = 0;
   if (flavour == "hsdp") {
-    group = whole_cell(row, "gpus_per_node", kMostDevices).value_or(0);
+    group = whole_cell(row, "gpus_per_node", kMostRunDevices).value_or(0);
   }
   const std::size_t blank = flavour.find(' ');
   for (std::size_t i = blank; i < flavour.size(); ++i) {
     if (flavour[i] < '0' || flavour[i] > '9') continue;
-    group = std::min(group * 10 + (flavour[i] - '0'), kMostDevices);
+    group = std::min(group * 10 + (flavour[i] - '0'), kMostRunDevices);
   }
   return group < s.data * s.context ? group : 0;
 }
 
 int data_left(const CsvRow& row, const Strategy& s) {
-  const auto gpus = whole_cell(row, "gpus", kMostDevices);
+  const auto gpus = whole_cell(row, "gpus", kMostRunDevices);
   if (!gpus || *gpus == 0) throw Skip("the number of GPUs is not stated");
   const std::int64_t unit = std::int64_t{s.tensor} * s.pipeline * s.context;
   if (*gpus % unit != 0) throw Skip("tp*pp*cp does not divide the GPUs");
   const int data = static_cast<int>(*gpus / unit);
-  const auto stated = whole_cell(row, "dp", kMostDevices);
+  const auto stated = whole_cell(row, "dp", kMostRunDevices);
   if (stated && *stated != 0 && *stated != data) {
     throw Skip("tp*pp*dp*cp is not the number of GPUs");
   }
