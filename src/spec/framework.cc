@@ -101,22 +101,6 @@ LossKernel read_loss(const JsonView& kernel) {
   }
 }
 
-Framework read_framework(const JsonView& file, std::string_view name) {
-  file.allow_only({"id", "aliases", "engine", "default", "source", "facts",
-                   "kernels", "loss", "constants", "architectures"});
-  Framework framework;
-  framework.id = file.at("id").string();
-  framework.engine = file.at("engine").string();
-  framework.source = file.at("source").string();
-  framework.is_default = file.boolean_or("default", false);
-  framework.file = name;
-  framework.aliases = aliases_of(file);
-  if (file.has("facts")) read_facts(framework, file.at("facts"));
-  if (file.has("loss")) framework.loss = read_loss(value_of(file.at("loss")));
-  if (file.has("kernels")) read_counts(framework, file.at("kernels"));
-  return framework;
-}
-
 JsonView file_of(std::string_view name_or_path) {
   if (name_or_path.find('/') != std::string_view::npos)
     return JsonView::load(std::string(name_or_path));
@@ -139,6 +123,22 @@ LossKernel parse_loss(std::string_view text) {
   throw Error(fmt::format("loss must be {}, not {}", allowed, quote(text)));
 }
 
+Framework parse_framework(const JsonView& file, std::string_view name) {
+  file.allow_only({"id", "aliases", "engine", "default", "source", "facts",
+                   "kernels", "loss", "constants", "architectures"});
+  Framework framework;
+  framework.id = file.at("id").string();
+  framework.engine = file.at("engine").string();
+  framework.source = file.at("source").string();
+  framework.is_default = file.boolean_or("default", false);
+  framework.file = name;
+  framework.aliases = aliases_of(file);
+  if (file.has("facts")) read_facts(framework, file.at("facts"));
+  if (file.has("loss")) framework.loss = read_loss(value_of(file.at("loss")));
+  if (file.has("kernels")) read_counts(framework, file.at("kernels"));
+  return framework;
+}
+
 std::vector<FrameworkFact> facts(const Framework& framework) {
   const Framework usual;
   std::vector<FrameworkFact> all;
@@ -153,12 +153,12 @@ std::vector<Framework> all_frameworks() {
   std::vector<Framework> all;
   all.reserve(ids.size());
   for (const std::string& id : ids)
-    all.push_back(read_framework(load_hardware(kFolder, id), id));
+    all.push_back(parse_framework(load_hardware(kFolder, id), id));
   return all;
 }
 
 Framework load_framework(std::string_view name_or_path) {
-  return read_framework(file_of(name_or_path), name_or_path);
+  return parse_framework(file_of(name_or_path), name_or_path);
 }
 
 Framework default_framework(std::string_view engine) {

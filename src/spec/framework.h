@@ -85,6 +85,10 @@ std::vector<FrameworkFact> facts(const Framework& framework);
 std::string_view to_text(LossKernel kernel);
 LossKernel parse_loss(std::string_view text);
 
+/// What a file of hardware/frameworks says; its constants stay in `name`.
+/// Throws `Error` with the place.
+Framework parse_framework(const JsonView& file, std::string_view name);
+
 /// Every file of hardware/frameworks, by id.
 std::vector<Framework> all_frameworks();
 
