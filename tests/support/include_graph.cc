@@ -50,7 +50,7 @@ const std::vector<Room>& rooms() {
       {"calibrate/", "calibrate/", with(kernels, {"exec/", "calibrate/"})},
       {"cli/", "cli/", with(all, {"cli/"})},
       {"bench/", "bench/", with(all, {"bench/"})},
-      {"tests/", "support/", with(all, {"cli/", "support/", "exec/", "fuzz/"})},
+      {"tests/", "support/", with(all, {"cli/", "support/", "fuzz/"})},
       {"examples/", "examples/", all},
   };
   return rooms;
@@ -69,7 +69,7 @@ const std::vector<Door>& doors() {
       {"Boost.Graph", std::regex("boost/(graph|property_map|pending)/.*"),
        std::regex("src/step/step_graph\\.(h|cc)|tests/.*\\.cc")},
       {"Eigen", std::regex("(eigen3/)?Eigen/.*"),
-       std::regex("calibrate/fit\\.cc|tests/.*\\.cc")},
+       std::regex("calibrate/(fit|kernels/product)\\.cc|tests/.*\\.cc")},
       {"CUDA",
        std::regex("(cuda|cublas|curand|cub/|nvml|nvToolsExt|nccl|mma).*"),
        std::regex("(src/exec|calibrate/kernels)/.*\\.cu")},
