@@ -6,6 +6,7 @@
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "interop/format.h"
+#include "interop/shell_script.h"
 #include "report/check_answer.h"
 #include "search/evaluate.h"
 #include "spec/catalog.h"
@@ -41,7 +42,8 @@ Subject subject_of(const Flags& flags, const Given& given) {
     return subject;
   }
   const std::string& path = flags.words[0];
-  const std::string text = read_file(path, kLargestFile);
+  std::string text = read_file(path, kLargestFile);
+  if (is_shell_script(path, text)) text = with_sources(path, text);
   const FileFormat& format =
       flags.target.empty() ? recognize(path, text) : find_format(flags.target);
   subject.format = format.name;

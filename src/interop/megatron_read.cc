@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/quote.h"
 #include "interop/findings.h"
 #include "interop/megatron.h"
+#include "interop/shell_script.h"
 #include "spec/catalog.h"
 
 namespace ztplan {
@@ -185,134 +185,10 @@ constexpr std::string_view kFlags[] = {
     "cuda-graph-impl",
     "cuda-graph-modules"};
 
-/// Flags with their values, in order of appearance.
-struct Parsed {
-  std::map<std::string, std::vector<std::string>, std::less<>> flags;
-  std::vector<std::string> names;
-  std::vector<std::string> unresolved;  // "--flag $VALUE"
-};
-
-/// A backslash that carries a line on.
-bool ends_line(std::string_view text, std::size_t i) {
-  return text[i] == '\\' && i + 1 < text.size() &&
-         (text[i + 1] == '\n' || text[i + 1] == '\r');
-}
-
-/// Words of a shell script: quotes are taken off, comments and continuations
-/// left out.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  bool started = false;
-  char quote = 0;
-  const auto end_word = [&] {
-    if (started) words.push_back(word);
-    word.clear();
-    started = false;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quote != 0) {
-      if (c == quote)
-        quote = 0;
-      else
-        word += c;
-      continue;
-    }
-    if (c == '\'' || c == '"') {
-      quote = c;
-      started = true;
-    } else if (c == '#' && !started) {
-      i = std::min(text.find('\n', i), text.size());
-    } else if (ends_line(text, i) || c == ' ' || c == '\t' || c == '\n' ||
-               c == '\r' || c == ';') {
-      end_word();
-    } else {
-      word += c;
-      started = true;
-    }
-  }
-  end_word();
-  return words;
-}
-
-bool is_name(std::string_view text) {
-  if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
-  return std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-           (c >= '0' && c <= '9');
-  });
-}
-
-/// "$NAME", "${NAME}" or "${NAME:-default}" by what the script assigned.
-std::string resolved(const std::string& word,
-                     const std::map<std::string, std::string>& assigned) {
-  if (!word.starts_with('$')) return word;
-  std::string name = word.substr(1);
-  std::string fallback = word;
-  if (name.starts_with('{') && name.ends_with('}')) {
-    name = name.substr(1, name.size() - 2);
-    if (const auto colon = name.find(":-"); colon != std::string::npos) {
-      fallback = name.substr(colon + 2);
-      name.resize(colon);
-    }
-  }
-  const auto found = assigned.find(name);
-  return found == assigned.end() ? fallback : found->second;
-}
-
-Parsed parse(std::string_view text) {
-  Parsed parsed;
-  std::map<std::string, std::string> assigned;
-  std::vector<std::string>* values = nullptr;
-  std::string flag;
-  for (std::string word : words_of(text)) {
-    std::string value;
-    bool has_value = false;
-    if (!word.starts_with("--")) {
-      const std::size_t equals = word.find('=');
-      if (equals != std::string::npos && is_name(word.substr(0, equals))) {
-        assigned[word.substr(0, equals)] = word.substr(equals + 1);
-        word = word.substr(equals + 1);
-        values = nullptr;
-        if (word.starts_with('(')) word.erase(0, 1);
-      }
-      if (word == ")" || word == "(") {
-        values = nullptr;
-        continue;
-      }
-    }
-    if (word.starts_with("--")) {
-      if (word.ends_with(')')) word.pop_back();
-      flag = word.substr(2);
-      if (const auto equals = flag.find('='); equals != std::string::npos) {
-        value = flag.substr(equals + 1);
-        has_value = true;
-        flag.resize(equals);
-      }
-      std::ranges::replace(flag, '_', '-');
-      parsed.names.push_back(flag);
-      values = &parsed.flags[flag];
-      values->clear();
-      if (!has_value) continue;
-      word = value;
-    }
-    if (values == nullptr) continue;
-    const bool is_bare = word.find_first_of("()") != std::string::npos &&
-                         word.ends_with(')') && !word.starts_with('(');
-    if (is_bare) word.pop_back();
-    word = resolved(word, assigned);
-    if (word.starts_with('$'))
-      parsed.unresolved.push_back(fmt::format("--{} {}", flag, word));
-    values->push_back(word);
-    if (is_bare) values = nullptr;
-  }
-  return parsed;
-}
-
 class Reader : private Reading {
  public:
-  Reader(const Parsed& parsed, std::string_view path, const Given& given)
+  Reader(const ShellArguments& parsed, std::string_view path,
+         const Given& given)
       : Reading("megatron", given), parsed_(parsed), path_(path) {}
 
   Configuration read() && {
@@ -731,7 +607,7 @@ class Reader : private Reading {
            "NVIDIA/Megatron-LM megatron/core/transformer/moe/moe_layer.py");
   }
 
-  const Parsed& parsed_;
+  const ShellArguments& parsed_;
   std::string_view path_;
 };
 
@@ -739,11 +615,16 @@ class Reader : private Reading {
 
 Configuration read_megatron(std::string_view path, std::string_view text,
                             const Given& given) {
-  const Parsed parsed = parse(text);
+  const ShellArguments parsed = parse_arguments(text);
   if (parsed.names.empty())
     throw Error(fmt::format("{} holds no --arguments", quote(path)),
                 "a script or a list with --num-layers and the like");
-  return Reader(parsed, path, given).read();
+  const std::optional<Ranks> ranks = launched_ranks(text);
+  Given known = given;
+  if (ranks && known.gpus == 0) known.gpus = ranks->nodes * ranks->per_node;
+  Configuration c = Reader(parsed, path, known).read();
+  if (ranks) c.gpus = ranks->nodes * ranks->per_node;
+  return c;
 }
 
 }  // namespace ztplan
