@@ -18,10 +18,43 @@ constexpr const FlagGroup* kGroups[] = {&kEmitFlags,     &kModelFlags,
                                         &kMachineFlags,  &kTrainingFlags,
                                         &kStrategyFlags, &kOutputFlags};
 
+/// Refuses an --engine that the target is not of.
+void agree_on_engine(const Flags& flags, const FileFormat& format) {
+  const std::string engine = engine_named(flags);
+  if (engine.empty() ||
+      find_engine(engine).name == std::string_view(format.engine))
+    return;
+  const std::string_view flag =
+      flags.engine.empty() ? "--engine-version" : "--engine";
+  throw Error(fmt::format("{} {} contradicts --target {}, which is of {}", flag,
+                          quote(flags.engine.empty() ? flags.engine_version
+                                                     : flags.engine),
+                          format.name, format.engine),
+              fmt::format("leave {} out, or choose a target of {}", flag,
+                          find_engine(engine).name));
+}
+
+/// A plan file answers one question: refuses flags that ask another.
+void ask_nothing_else(const Flags& flags) {
+  for (const FlagGroup* group :
+       {&kModelFlags, &kMachineFlags, &kTrainingFlags, &kStrategyFlags})
+    for (const Flag& flag : group->flags) {
+      const bool is_engine = flag.text == &Flags::engine;
+      if (is_engine || flag.text == nullptr || (flags.*flag.text).empty())
+        continue;
+      throw Error(fmt::format("{} asks another question than the one that {} "
+                              "answers",
+                              flag.name, quote(flags.words[0])),
+                  "plan again with it, or emit a --strategy without the file");
+    }
+}
+
 /// What is to be emitted: a plan file, or a strategy given by flags.
 Judged wanted(Flags flags, const FileFormat& format) {
+  agree_on_engine(flags, format);
   PlanFile file;
   if (!flags.words.empty()) {
+    ask_nothing_else(flags);
     file = read_plan_file(flags.words[0]);
   } else {
     flags.engine = format.engine;

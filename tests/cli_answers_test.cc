@@ -168,6 +168,37 @@ TEST_CASE("a plan for fewer GPUs than were asked for can be emitted") {
             .exit_code == 0);
 }
 
+TEST_CASE("emit refuses what contradicts its plan or its target") {
+  const TemporaryDirectory here;
+  const std::string plan = here.file("plan.json");
+  answer("plan --model gpt2 --gpus 8 --global-batch 64 --top 1 -o " + plan);
+  const std::string out = " -o " + here.file("out");
+  const auto refused = [](const std::string& line, std::string_view words) {
+    const CommandResult result = run_line(line);
+    CAPTURE(line);
+    CAPTURE(result.errors);
+    CHECK(result.exit_code == 2);
+    CHECK(result.errors.find(words) != std::string::npos);
+  };
+  refused("emit " + plan + " --engine fsdp --target megatron" + out,
+          "\"fsdp\" contradicts --target megatron");
+  refused("emit " + plan + " --engine nobody --target megatron" + out,
+          "nobody");
+  refused(
+      "emit --model gpt2 --gpus 8 --strategy zero=1 --engine-version "
+      "torchtitan --target megatron" +
+          out,
+      "\"torchtitan\" contradicts");
+  refused("emit " + plan + " --seq 512 --target megatron" + out,
+          "--seq asks another question");
+  CHECK(run_line("emit " + plan + " --engine megatron --target megatron" + out)
+            .exit_code == 0);
+  CHECK(run_line("emit --model gpt2 --gpus 8 --strategy zero=3 --engine fsdp "
+                 "--target accelerate -o " +
+                 here.file("two"))
+            .exit_code == 0);
+}
+
 TEST_CASE("a recomputed module that is named is the one that is meant") {
   const std::string line =
       "memory --model gpt2 --gpus 8 --engine fsdp --strategy zero=3,recompute=";
