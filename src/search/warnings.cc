@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "search/engine_traps.h"
+#include "search/trap.h"
 
 namespace ztplan {
 namespace {
@@ -40,15 +39,9 @@ class Warner {
   double share(TimeTerm term) const {
     return plan_.time[term] / plan_.time.total();
   }
-  bool spans_nodes() const {
-    return q_.cluster.devices > q_.cluster.devices_per_node;
-  }
 
   void uneven_experts() {
-    const bool routed = std::ranges::any_of(
-        q_.model.layers,
-        [](const LayerGroup& group) { return group.layer.ffn.is_moe(); });
-    if (routed)
+    if (routes(q_.model))
       warn(Severity::advice, "balanced-routing",
            "experts are taken to be loaded evenly; real routing is not "
            "balanced, so the speed is an upper bound",
@@ -87,7 +80,7 @@ class Warner {
 
   void repeated_reduction() {
     const int passes = micro_batches(s_, q_.workload);
-    if (s_.zero >= 2 && passes > 1 && spans_nodes() &&
+    if (s_.zero >= 2 && passes > 1 && spans_nodes(q_) &&
         share(TimeTerm::data_comm) > kMuch)
       warn(Severity::advice, "reduced-every-micro-batch",
            fmt::format("ZeRO {} reduces gradients in each of the {} "
@@ -98,7 +91,7 @@ class Warner {
   }
 
   void full_sharding() {
-    if (s_.zero == 3 && s_.shard_group == 0 && spans_nodes() &&
+    if (s_.zero == 3 && s_.shard_group == 0 && spans_nodes(q_) &&
         share(TimeTerm::data_comm) > kMuch)
       warn(Severity::advice, "sharded-over-nodes",
            fmt::format("weights are gathered over the network: {:.0f} % of the "
