@@ -36,6 +36,7 @@ void muon_with_narrow_gradients(Request& r) {
   muon(r);
   r.gradient = Precision::bf16;
 }
+void fp8(Request& r) { r.precision = Precision::fp8; }
 void lamb(Request& r) { r.optimizer = OptimizerKind::lamb; }
 void chunked(Request& r) { r.loss = LossKernel::chunked; }
 
@@ -313,6 +314,12 @@ constexpr Row kRows[] = {
      {"zero=2"},
      {"zero=2,overlap=0"},
      "zero-2-nan"},
+    {"colossalai",
+     "llama3-8b",
+     16,
+     {"zero=2,shard=8", fp8},
+     {"zero=2,shard=8"},
+     "low-level-fp8"},
     {"colossalai", "gpt3-1.3b", 8, {"zero=0"}, {"zero=1"}, "gpt2-flash-alone"},
     {"colossalai",
      "qwen2.5-7b",

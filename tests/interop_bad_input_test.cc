@@ -66,6 +66,13 @@ std::vector<Bad> bad_files() {
       {"colossalai", R"({"plugin": "Magic", "arguments": {}})", "Plugin"},
       {"colossalai", R"({"plugin": "GeminiPlugin"})", "arguments"},
       {"colossalai",
+       R"({"plugin": "LowLevelZeroPlugin", "arguments": {"stage": 3}})",
+       "stage"},
+      {"colossalai",
+       R"({"plugin": "LowLevelZeroPlugin",
+           "arguments": {"communication_dtype": "int8"}})",
+       "expected float32"},
+      {"colossalai",
        R"({"plugin": "GeminiPlugin", "arguments": {"tp_size": 0}})", "tp_size"},
   };
 }

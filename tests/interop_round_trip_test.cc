@@ -269,11 +269,48 @@ TEST_CASE("Colossal-AI's keywords say the plugin") {
         without(trip.sent, no_tuning, no_recompute, no_micro, plain_context);
     Strategy read =
         without(trip.read.strategy, no_tuning, no_micro, plain_context);
-    if (sent.shard_group > 0 || sent.ends_as_layers) return;
     if (sent.context > 1) sent.sequence_parallel = read.sequence_parallel;
     CHECK(to_text(read) == to_text(sent));
     CHECK(trip.read.precision == Precision::bf16);
   });
+}
+
+TEST_CASE("LowLevelZeroPlugin is written for data parallelism alone") {
+  struct Row {
+    const char* strategy;
+    Precision precision;
+    const char* plugin;
+  };
+  constexpr char kLow[] = "LowLevelZeroPlugin";
+  for (const Row& row :
+       {Row{"zero=1", Precision::bf16, kLow},
+        Row{"zero=2,offload=cpu,overlap=0", Precision::bf16, kLow},
+        Row{"zero=2,bucket=52428800,comm=fp32", Precision::fp16, kLow},
+        Row{"zero=1,shard=8,comm=fp8", Precision::bf16, kLow},
+        Row{"zero=2,shard=4,overlap=1", Precision::fp8, kLow},
+        Row{"zero=2", Precision::fp8, "HybridParallelPlugin"},
+        Row{"zero=0", Precision::bf16, "HybridParallelPlugin"},
+        Row{"tp=2,zero=1,comm=bf16", Precision::bf16, "HybridParallelPlugin"},
+        Row{"zero=3", Precision::bf16, "GeminiPlugin"}}) {
+    CAPTURE(std::string(row.strategy));
+    Question question =
+        question_for("llama3-8b", "colossalai", Precision::bf16);
+    question.workload.precision = row.precision;
+    const Strategy sent = parse_strategy(row.strategy, 16);
+    const Plan plan = evaluate(question, find_engine("colossalai"), sent);
+    const FileFormat& format = find_format("colossalai");
+    const Emitted emitted = format.emit({question, plan, Launcher::torchrun});
+    const EmittedFile& file = emitted.files.front();
+    CHECK(nlohmann::json::parse(file.text)["plugin"] == row.plugin);
+    const Configuration read =
+        format.read(file.name, file.text, Given{16, &question.model, 1});
+    Strategy got = read.strategy;
+    if (!sent.tuning.overlap) got.tuning.overlap.reset();
+    CHECK(to_text(got) == to_text(sent));
+    CHECK(read.precision == row.precision);
+    const bool is_trap = row.precision == Precision::fp8 && row.plugin == kLow;
+    CHECK(read.findings.size() == (is_trap ? 1 : 0));
+  }
 }
 
 TEST_CASE("Megatron's NullTokenizer makes the vocabulary of the plan") {

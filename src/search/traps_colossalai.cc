@@ -35,6 +35,13 @@ bool many_ranks_race(const Question&, const Plan& plan) {
          overlaps_reduction(*plan.engine, s);
 }
 
+/// Shards are LowLevelZeroPlugin's; HybridParallelPlugin runs fp8 without.
+bool shards_in_fp8(const Question& q, const Plan& plan) {
+  const Strategy& s = plan.strategy;
+  return q.workload.precision == Precision::fp8 && s.shard_group > 0 &&
+         s.zero > 0 && s.zero < kShardedParameters;
+}
+
 /// HybridParallelPlugin is emitted for it: LowLevelZeroPlugin replaces no
 /// attention.
 bool gpt_mask_is_tensor(const Question& q, const Plan& plan) {
@@ -76,6 +83,10 @@ constexpr Trap kTraps[] = {
     {Severity::advice, "zero-2-nan", many_ranks_race,
      "overlapped reductions of ZeRO 2 gave NaN on 64 GPUs where 32 trained",
      "overlap=0, or zero 1", "hpcaitech/ColossalAI#6091"},
+    {Severity::trap, "low-level-fp8", shards_in_fp8,
+     "LowLevelZeroPlugin in fp8 stops: \"shape is invalid for input\"",
+     "no shard, which is HybridParallelPlugin, or --precision bf16",
+     "hpcaitech/ColossalAI#6387"},
     {Severity::trap, "gpt2-flash-alone", gpt_mask_is_tensor,
      "HybridParallelPlugin without tp, pp and sp hands GPT-2's mask to its own "
      "flash attention as a tensor: TypeError",

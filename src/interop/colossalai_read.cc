@@ -1,162 +1,19 @@
-// colossalai.json holds the keyword values of a Booster plugin, plugin.py
-// builds it. Keywords: hpcaitech/ColossalAI v0.5.0, colossalai/booster/plugin.
+// Reads the keyword values of a Booster plugin; what its constructor refuses
+// is a finding.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
-#include "base/error.h"
 #include "base/json.h"
-#include "base/quote.h"
+#include "interop/colossalai.h"
 #include "interop/findings.h"
-#include "interop/formats.h"
-#include "interop/launch.h"
 #include "interop/sharding.h"
 
 namespace ztplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kPlugin =
     "hpcaitech/ColossalAI colossalai/booster/plugin/hybrid_parallel_plugin.py";
-constexpr std::int64_t kMega = 1 << 20;  // zero_bucket_size_in_m
-
-constexpr char kProgram[] =
-    R"(# Builds the plugin that colossalai.json describes: see README.md.
-import json
-from pathlib import Path
-
-from colossalai.booster import Booster, plugin
-
-PLAN = json.loads(Path(__file__).with_name("colossalai.json").read_text())
-
-
-def booster():
-    make = getattr(plugin, PLAN["plugin"])
-    return Booster(plugin=make(**PLAN["arguments"]))
-)";
-
-void say_sequence(const Strategy& s, Json& arguments) {
-  if (s.context > 1) {
-    const bool ring = s.context_kind == ContextKind::ring;
-    arguments["enable_sequence_parallelism"] = true;
-    arguments["sequence_parallelism_mode"] = ring ? "ring_attn" : "all_to_all";
-    arguments["sp_size"] = s.context;
-    return;
-  }
-  if (!s.sequence_parallel) return;
-  arguments["enable_sequence_parallelism"] = true;
-  arguments["sequence_parallelism_mode"] = "split_gather";
-}
-
-void say_pipeline(const Emission& e, Json& arguments) {
-  const Strategy& s = e.plan.strategy;
-  if (s.pipeline == 1) return;
-  const bool interleaved = s.schedule == Schedule::interleaved;
-  arguments["pp_style"] = interleaved ? "interleaved" : "1f1b";
-  if (interleaved) arguments["num_model_chunks"] = s.virtual_stages;
-  arguments["microbatch_size"] = s.micro_batch;
-  arguments["num_microbatches"] = micro_batches(s, e.question.workload);
-}
-
-void say_states(const Emission& e, Json& arguments) {
-  const Strategy& s = e.plan.strategy;
-  if (s.zero > 0) arguments["zero_stage"] = s.zero;
-  if (s.zero > 0)
-    arguments["overlap_communication"] =
-        s.tuning.overlap.value_or(true) && s.expert == 1;
-  if (s.tuning.bucket)
-    arguments["zero_bucket_size_in_m"] =
-        std::max<std::int64_t>(1, *s.tuning.bucket / kMega);
-  if (s.offload.optimizer != OffloadTier::none) arguments["cpu_offload"] = true;
-  arguments["max_norm"] = 1.0;
-}
-
-// use_fp8 comes on top of a 16-bit precision.
-std::string_view precision_name(const Workload& workload) {
-  return workload.precision == Precision::fp8 ? "bf16"
-                                              : to_text(workload.precision);
-}
-
-Json hybrid(const Emission& e) {
-  const Strategy& s = e.plan.strategy;
-  const Workload& w = e.question.workload;
-  Json arguments = {{"tp_size", s.tensor}, {"pp_size", s.pipeline}};
-  if (s.expert > 1) arguments["ep_size"] = s.expert;
-  arguments["precision"] = precision_name(w);
-  if (w.precision == Precision::fp8) arguments["use_fp8"] = true;
-  say_sequence(s, arguments);
-  say_pipeline(e, arguments);
-  say_states(e, arguments);
-  arguments["enable_flash_attention"] = w.attention != AttentionKernel::eager;
-  arguments["enable_fused_normalization"] = true;
-  return {{"plugin",
-           s.expert > 1 ? "MoeHybridParallelPlugin" : "HybridParallelPlugin"},
-          {"arguments", arguments}};
-}
-
-Json gemini(const Emission& e) {
-  const Strategy& s = e.plan.strategy;
-  Json arguments = {{"placement_policy", "static"},
-                    {"shard_param_frac", 1.0},
-                    {"precision", precision_name(e.question.workload)},
-                    {"tp_size", s.tensor},
-                    {"max_norm", 1.0}};
-  if (e.question.workload.precision == Precision::fp8)
-    arguments["use_fp8"] = true;
-  if (s.sequence_parallel) arguments["enable_sequence_parallelism"] = true;
-  if (s.shard_group > 0)
-    arguments["extra_dp_size"] = s.data * s.context / s.shard_group;
-  if (s.offload.optimizer != OffloadTier::none)
-    arguments["offload_optim_frac"] = 1.0;
-  if (s.offload.parameters != OffloadTier::none)
-    arguments["offload_param_frac"] = 1.0;
-  if (micro_batches(s, e.question.workload) > 1)
-    arguments["enable_gradient_accumulation"] = true;
-  return {{"plugin", "GeminiPlugin"}, {"arguments", arguments}};
-}
-
-std::vector<std::string> unsaid(const Emission& e) {
-  const Strategy& s = e.plan.strategy;
-  const Workload& w = e.question.workload;
-  std::vector<std::string> keys = {
-      fmt::format("seq={}: of the data loader", w.sequence)};
-  if (s.pipeline == 1)
-    keys.push_back(fmt::format("micro={}: of the data loader", s.micro_batch));
-  if (s.recompute.mode != Recompute::Mode::none)
-    keys.push_back(
-        fmt::format("recompute={}: "
-                    "model.gradient_checkpointing_enable()",
-                    to_text(s.recompute)));
-  if (!s.stage_layers.empty() || s.ends_as_layers)
-    keys.emplace_back(
-        "stages: num_layers_per_stage of a schedule of one's own");
-  if (s.shard_group > 0 && s.zero != 3)
-    keys.push_back(fmt::format("shard={}: LowLevelZeroPlugin(extra_dp_size={})",
-                               s.shard_group,
-                               s.data * s.context / s.shard_group));
-  if (s.tuning.communication)
-    keys.push_back(fmt::format("comm={}: communication_dtype, a torch.dtype",
-                               to_text(*s.tuning.communication)));
-  return keys;
-}
-
-Emitted emit(const Emission& e) {
-  const Launch launch{
-      .program = "\"${TRAIN:-train.py}\"",
-      .arguments = {"\"$@\""},
-      .note = "Colossal-AI 0.5 and a train.py that uses plugin.booster()"};
-  const Json plan = e.plan.strategy.zero == 3 ? gemini(e) : hybrid(e);
-  return with_launch(
-      e, launch,
-      {{"colossalai.json", plan.dump(2) + "\n"}, {"plugin.py", kProgram}},
-      unsaid(e));
-}
-
-bool recognizes(std::string_view path, std::string_view text) {
-  return path.ends_with(".json") &&
-         text.find("\"plugin\"") != std::string_view::npos;
-}
 
 constexpr std::string_view kHybridKeys[] = {"tp_size",
                                             "pp_size",
@@ -249,6 +106,29 @@ int size_or(const JsonView& view, std::string_view key, int missing) {
   return view.has(key) ? view.at(key).small_integer(1, kMaxSize) : missing;
 }
 
+constexpr std::string_view kLowLevelKeys[] = {"stage",
+                                              "precision",
+                                              "initial_scale",
+                                              "min_scale",
+                                              "growth_factor",
+                                              "backoff_factor",
+                                              "growth_interval",
+                                              "hysteresis",
+                                              "max_scale",
+                                              "max_norm",
+                                              "norm_type",
+                                              "reduce_bucket_size_in_m",
+                                              "communication_dtype",
+                                              "overlap_communication",
+                                              "overlap_allgather",
+                                              "cpu_offload",
+                                              "master_weights",
+                                              "verbose",
+                                              "cast_inputs",
+                                              "extra_dp_size",
+                                              "fp8_communication",
+                                              "use_fp8"};
+
 double share_or(const JsonView& view, std::string_view key) {
   return view.has(key) ? view.at(key).number() : 0;
 }
@@ -281,6 +161,52 @@ void read_sequence(const JsonView& view, Strategy& s) {
     s.context_kind = ContextKind::ulysses;
 }
 
+Precision dtype(const JsonView& value) {
+  const std::string text = value.string();
+  for (const std::string_view start : {"", "torch."}) {
+    const auto is = [&](std::string_view name) {
+      return text == std::string(start) + std::string(name);
+    };
+    if (is("float32")) return Precision::fp32;
+    if (is("float16")) return Precision::fp16;
+    if (is("bfloat16")) return Precision::bf16;
+  }
+  value.fail("expected float32, float16 or bfloat16");
+}
+
+/// What LowLevelZero is told, alike by both plugins that use it.
+void read_states(const JsonView& view, const char* bucket, Strategy& s) {
+  if (view.has("overlap_communication") && s.expert == 1)
+    s.tuning.overlap = view.at("overlap_communication").boolean();
+  if (view.has(bucket))
+    s.tuning.bucket =
+        view.at(bucket).small_integer(1, kMaxSize) * kColossalBucketUnit;
+  if (view.has("communication_dtype"))
+    s.tuning.communication = dtype(view.at("communication_dtype"));
+  if (view.boolean_or("fp8_communication", false))
+    s.tuning.communication = Precision::fp8;
+  if (view.boolean_or("cpu_offload", false))
+    s.offload.optimizer = OffloadTier::cpu;
+}
+
+void read_low_level(const JsonView& view, const Given& given,
+                    Configuration& c) {
+  constexpr int kHighest = 2;
+  Strategy& s = c.strategy;
+  s.data = ranks_left(given.gpus, s);
+  s.zero = view.has("stage") ? view.at("stage").small_integer(1, kHighest) : 1;
+  const int extra = size_or(view, "extra_dp_size", 1);
+  if (extra > 1) s.shard_group = std::max(1, s.data / extra);
+  read_states(view, "reduce_bucket_size_in_m", s);
+  if (view.boolean_or("use_fp8", false))
+    c.findings.push_back(
+        {Severity::trap, "low-level-fp8", "arguments.use_fp8",
+         "LowLevelZeroPlugin in fp8 stops: \"shape is invalid for input\"",
+         "HybridParallelPlugin with zero_stage, or use_fp8 false",
+         "hpcaitech/ColossalAI#6387"});
+  c.unsaid.emplace_back("attention");
+}
+
 void read_hybrid(const JsonView& view, const Given& given, Configuration& c) {
   Strategy& s = c.strategy;
   s.tensor = size_or(view, "tp_size", 1);
@@ -291,13 +217,7 @@ void read_hybrid(const JsonView& view, const Given& given, Configuration& c) {
   constexpr int kHighest = 2;
   if (view.has("zero_stage"))
     s.zero = view.at("zero_stage").small_integer(0, kHighest);
-  if (view.has("overlap_communication") && s.expert == 1)
-    s.tuning.overlap = view.at("overlap_communication").boolean();
-  if (view.has("zero_bucket_size_in_m"))
-    s.tuning.bucket =
-        view.at("zero_bucket_size_in_m").small_integer(1, kMaxSize) * kMega;
-  if (view.boolean_or("cpu_offload", false))
-    s.offload.optimizer = OffloadTier::cpu;
+  read_states(view, "zero_bucket_size_in_m", s);
   if (view.string_or("pp_style", "1f1b") == "interleaved") {
     s.schedule = Schedule::interleaved;
     s.virtual_stages = size_or(view, "num_model_chunks", 2);
@@ -317,45 +237,47 @@ void read_hybrid(const JsonView& view, const Given& given, Configuration& c) {
                     : AttentionKernel::eager;
 }
 
-Configuration read(std::string_view path, std::string_view text,
-                   const Given& given) {
+struct Plugin {
+  std::string_view name;
+  std::span<const std::string_view> keys;
+  void (*read)(const JsonView& view, const Given& given, Configuration& c);
+};
+constexpr Plugin kPlugins[] = {
+    {"HybridParallelPlugin", kHybridKeys, read_hybrid},
+    {"MoeHybridParallelPlugin", kHybridKeys, read_hybrid},
+    {"LowLevelZeroPlugin", kLowLevelKeys, read_low_level},
+    {"GeminiPlugin", kGeminiKeys, read_gemini}};
+
+const Plugin& plugin_of(const JsonView& name) {
+  const std::string wanted = name.string();
+  for (const Plugin& plugin : kPlugins)
+    if (plugin.name == wanted) return plugin;
+  name.fail(
+      "expected HybridParallelPlugin, MoeHybridParallelPlugin, "
+      "LowLevelZeroPlugin or GeminiPlugin");
+}
+
+}  // namespace
+
+Configuration read_colossalai(std::string_view path, std::string_view text,
+                              const Given& given) {
   const JsonView root = JsonView::parse(text, std::string(path));
   if (!root.is_object()) root.fail("expected an object");
   root.allow_only({"plugin", "arguments"});
   Configuration c;
   c.engine = &find_engine("colossalai");
-  const std::string plugin = root.at("plugin").string();
+  const Plugin& plugin = plugin_of(root.at("plugin"));
   const JsonView view = root.at("arguments");
-  const bool is_gemini = plugin == "GeminiPlugin";
-  if (!is_gemini && plugin != "HybridParallelPlugin" &&
-      plugin != "MoeHybridParallelPlugin")
-    root.at("plugin").fail(
-        "expected HybridParallelPlugin, MoeHybridParallelPlugin or "
-        "GeminiPlugin");
-  const UnknownKey refused{Severity::refused, "raises TypeError", kPlugin};
-  if (is_gemini)
-    find_unknown(view.keys(), "arguments", kGeminiKeys, refused, c.findings);
-  else
-    find_unknown(view.keys(), "arguments", kHybridKeys, refused, c.findings);
-  if (is_gemini)
-    read_gemini(view, given, c);
-  else
-    read_hybrid(view, given, c);
+  c.unsaid = {"seq", "recompute"};
+  find_unknown(view.keys(), "arguments", plugin.keys,
+               {Severity::refused, "raises TypeError", kPlugin}, c.findings);
+  plugin.read(view, given, c);
   c.precision = parse_precision(view.string_or("precision", "fp16"));
   c.gradient = c.precision;
   if (view.boolean_or("use_fp8", false)) c.precision = Precision::fp8;
   close_batch_triangle(c.strategy.data, given.gpus, c);
   if (c.micro_batch) c.strategy.micro_batch = *c.micro_batch;
-  c.unsaid = {"seq", "recompute"};
   return c;
-}
-
-}  // namespace
-
-const FileFormat& colossalai_format() {
-  static constexpr FileFormat kFormat{"colossalai", "colossalai", recognizes,
-                                      read, emit};
-  return kFormat;
 }
 
 }  // namespace ztplan
