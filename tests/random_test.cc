@@ -79,8 +79,8 @@ TEST_CASE("any part of a tensor has the bits of the whole") {
         drawn(tensor, first, whole.size() - static_cast<std::size_t>(first));
     CHECK(std::equal(rest.begin(), rest.end(), whole.begin() + first));
   }
-  std::vector<float> part(2 * 3);
-  fill_normal(tensor, {4, 2, 5, 3, kWidth}, part);
+  std::vector<float> part(6);
+  fill_normal(tensor, Block{4, 2, 5, 3}, kWidth, part);
   for (std::size_t row = 0; row < 2; ++row) {
     for (std::size_t column = 0; column < 3; ++column) {
       CHECK(part[row * 3 + column] == whole[(row + 4) * kWidth + column + 5]);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "base/error.h"
 
@@ -110,13 +111,12 @@ void fill_normal(const NormalTensor& tensor, std::int64_t first,
   }
 }
 
-void fill_normal(const NormalTensor& tensor, const MatrixPart& part,
-                 std::span<float> out) {
-  const auto columns = static_cast<std::size_t>(part.columns);
-  require(out.size() == columns * static_cast<std::size_t>(part.rows),
-          "a part of a matrix has its size");
-  for (std::int64_t row = 0; row < part.rows; ++row) {
-    fill_normal(tensor, (part.row + row) * part.width + part.column,
+void fill_normal(const NormalTensor& tensor, const Block& block,
+                 std::int64_t width, std::span<float> out) {
+  require(std::cmp_equal(out.size(), block.size()), "a block has its size");
+  const auto columns = static_cast<std::size_t>(block.columns);
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    fill_normal(tensor, (block.row + row) * width + block.column,
                 out.subspan(static_cast<std::size_t>(row) * columns, columns));
   }
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "exec/block.h"
+
 namespace ztplan {
 
 using PhiloxCounter = std::array<std::uint32_t, 4>;
@@ -28,22 +30,15 @@ struct NormalTensor {
   double deviation = 0;  // standard; the mean is 0
 };
 
-/// `rows` x `columns` out of a matrix of `width` columns.
-struct MatrixPart {
-  std::int64_t row = 0, rows = 0;
-  std::int64_t column = 0, columns = 0;
-  std::int64_t width = 0;
-};
-
 /// Elements `first`, `first` + 1, .. of the tensor, row by row. Element i is
 /// number i % 4 of the block with key `seed` and counter (i / 4, hash of the
 /// name): two pairs of uniforms, made normal by Box and Muller in double, then
 /// rounded to float. None lies further out than 6.7 deviations.
 void fill_normal(const NormalTensor& tensor, std::int64_t first,
                  std::span<float> out);
-/// The part of the tensor, row by row: `rows` * `columns` elements.
-void fill_normal(const NormalTensor& tensor, const MatrixPart& part,
-                 std::span<float> out);
+/// The block of the tensor as a matrix of `width` columns, row by row.
+void fill_normal(const NormalTensor& tensor, const Block& block,
+                 std::int64_t width, std::span<float> out);
 
 /// Where `index` stands in the order of `count` things in the given epoch: a
 /// permutation, computed place by place. Requires 0 <= index < count.
