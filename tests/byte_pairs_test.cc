@@ -26,8 +26,8 @@ std::string corpus() {
 std::string trained_slowly(std::string_view text, int merges) {
   std::vector<Tokens> words;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view kSpaces = " \t\n\v\f\r";
-    if (i == 0 || kSpaces.find(text[i]) != std::string_view::npos) {
+    const std::string_view spaces = " \t\n\v\f\r";
+    if (i == 0 || spaces.find(text[i]) != std::string_view::npos) {
       words.emplace_back();
     }
     words.back().push_back(static_cast<unsigned char>(text[i]));

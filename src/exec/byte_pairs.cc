@@ -67,6 +67,7 @@ std::vector<Word> words_of(std::string_view text) {
   std::map<std::string_view, std::int64_t> times;
   while (!text.empty()) ++times[take_word(text)];
   std::vector<Word> words;
+  words.reserve(times.size());
   for (const auto& [word, count] : times) {
     words.push_back({bytes_of_word(word), count});
   }
