@@ -127,7 +127,7 @@ TEST_CASE("what is written is read, the widest first") {
       {{"format", "pt"}});
   const std::string file = read_file(path, Bytes{kMiB});
   CHECK(static_cast<unsigned char>(file[0]) % 8 == 0);  // tensors are aligned
-  CHECK(file.substr(8).starts_with(R"({"__metadata__":{"format": "pt"},"b":)"));
+  CHECK(file.substr(8).starts_with(R"({"__metadata__":{"format":"pt"},"b":)"));
   const TensorFiles files = TensorFiles::open(path);
   REQUIRE(files.tensors().size() == 2);
   CHECK(files.find("a")->dtype == Precision::bf16);
