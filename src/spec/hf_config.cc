@@ -116,6 +116,10 @@ HfReading read_common(const HfKeys& keys, const HfFamily& family) {
   r.model.tied = keys.flag("tie_word_embeddings", absent.tied);
   r.model.norm = family.style.norm;
   r.model.positions = family.style.positions;
+  r.model.rotary_base =
+      keys.number("rope_theta|rotary_emb_base", r.model.rotary_base);
+  r.model.norm_epsilon = keys.number(
+      "rms_norm_eps|layer_norm_epsilon|layer_norm_eps", r.model.norm_epsilon);
   r.layer.norms = family.style.norms;
   r.layer.attention = read_attention(keys, family, r.model.hidden);
   r.layer.ffn = read_ffn(keys, family, r.model.hidden);

@@ -78,6 +78,11 @@ bool HfKeys::flag(std::string_view keys, bool absent) const {
   return found && !found->is_null ? found->value.boolean() : absent;
 }
 
+double HfKeys::number(std::string_view keys, double absent) const {
+  const auto found = find(keys);
+  return found && !found->is_null ? found->value.number() : absent;
+}
+
 std::string HfKeys::word(std::string_view keys, std::string_view absent) const {
   const auto found = find(keys);
   return found && !found->is_null ? found->value.string() : std::string(absent);

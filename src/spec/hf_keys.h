@@ -31,7 +31,8 @@ class HfKeys {
   bool has(std::string_view keys) const;              // present and not null
   int size(std::string_view keys, int absent) const;  // null is an error
   int size_or_null(std::string_view keys, int absent, int null) const;
-  bool flag(std::string_view keys, bool absent) const;  // null: absent
+  bool flag(std::string_view keys, bool absent) const;        // null: absent
+  double number(std::string_view keys, double absent) const;  // null: absent
   std::string word(std::string_view keys, std::string_view absent) const;
   std::vector<int> sizes(std::string_view keys) const;  // absent: none
   std::vector<std::string> words(std::string_view keys) const;

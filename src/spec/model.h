@@ -86,6 +86,8 @@ struct ModelSpec {
   bool norm_weight = true;  // false: plain normalization (OLMo)
   bool norm_bias = true;    // of LayerNorm; false: weight alone (MPT)
   Positions positions = Positions::learned;
+  double rotary_base = 10000;  // theta of rotary positions
+  double norm_epsilon = 1e-5;  // beside the variance
   int position_rows = 0;   // rows of a learned table (OPT: max positions + 2)
   bool tied = false;       // the head is the embedding, counted once
   bool head_bias = false;  // one a word (GPT-J, Phi-2)

@@ -178,6 +178,10 @@ std::vector<std::string> read_aliases(const JsonView& file) {
   return aliases;
 }
 
+double number_or(const JsonView& file, std::string_view key, double fallback) {
+  return file.has(key) ? file.at(key).number() : fallback;
+}
+
 void read_ends(ModelSpec& model, const JsonView& file) {
   model.norm = read_word(file.at("norm"), kNorms);
   model.norm_weight = file.boolean_or("norm_weight", true);
@@ -185,6 +189,8 @@ void read_ends(ModelSpec& model, const JsonView& file) {
   model.final_norm = file.boolean_or("final_norm", true);
   model.embedding_norm = file.boolean_or("embedding_norm", false);
   model.positions = read_word(file.at("positions"), kPositions);
+  model.rotary_base = number_or(file, "rotary_base", model.rotary_base);
+  model.norm_epsilon = number_or(file, "norm_epsilon", model.norm_epsilon);
   model.position_rows = size_or(file, "position_rows", 0);
   model.relative_buckets = size_or(file, "relative_buckets", 0);
   model.embedding_size = size_or(file, "embedding_size", 0);
@@ -217,6 +223,8 @@ ModelSpec read_model_file(const JsonView& file) {
                    "final_norm",
                    "embedding_norm",
                    "positions",
+                   "rotary_base",
+                   "norm_epsilon",
                    "position_rows",
                    "relative_buckets",
                    "embedding_size",

@@ -158,6 +158,8 @@ void validate(const ModelSpec& model) {
          {"embedding_size", model.embedding_size, 0, kMostHidden},
          {"global_batch", model.global_batch, 0, kMostBatch}});
   check_positions(model);
+  if (!(model.rotary_base > 1)) refuse(model, "rotary_base must be above 1");
+  if (!(model.norm_epsilon > 0)) refuse(model, "norm_epsilon must be above 0");
   if (model.layers.empty()) refuse(model, "it has no layers");
   for (std::size_t i = 0; i < model.layers.size(); ++i) check_group(model, i);
   check_size(model);
