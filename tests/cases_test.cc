@@ -155,7 +155,7 @@ TEST_CASE("P06: sharding frozen weights costs traffic, not memory") {
         10 * two.at("time").at("step_seconds").get<double>());
   const json trained = run_json(
                            "memory --model llama3-8b --lora r=8,targets=q,v "
-                           "--gpus 1 --seq 1024 --engine native --strategy "
+                           "--gpus 1 --seq 1024 --engine megatron --strategy "
                            "micro=1 --global-batch 1")
                            .data;
   // 3,407,872 adapters: fp32 gradients of them.
@@ -225,7 +225,7 @@ TEST_CASE("P10: logits of a large vocabulary are the largest tensor") {
     return plan_of(
                "memory --model gpt:layers=4,hidden=2048,heads=16,"
                "vocab=248320,seq=" +
-               s + " --engine native --global-batch 1 --gpus " + t +
+               s + " --engine megatron --global-batch 1 --gpus " + t +
                " --strategy tp=" + t)
                .at("memory")
                .at("largest_tensor")

@@ -51,6 +51,9 @@ struct Engine {
   int vocab_multiple;  // rows of the vocabulary are padded to this times tensor
   std::int64_t bucket_elements;  // of gradient reduction, at least
   const EngineMemory* memory;    // what it keeps on a device and on the host
+  /// src/exec runs its graphs: every call of every rank is an item of a recipe,
+  /// and every byte a holding.
+  bool executed = false;
 };
 
 /// Rules of arithmetic and of transformers, true for every engine.

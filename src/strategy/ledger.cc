@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "strategy/native_stage.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -87,17 +88,24 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   StageSizes sizes;
   sizes.vocab = padded_vocab(engine, model, strategy.tensor);
   const EngineMemory& keeps = *engine.memory;
+  if (engine.executed)
+    sizes.workspace = native_workspace(model, setting.workload, strategy);
   for (const Layer& kind : kinds.kinds) {
     LayerActivations one =
-        layer_activations(model, kind, setting.workload, strategy);
+        engine.executed
+            ? native_activations(model, kind, setting.workload, strategy)
+            : layer_activations(model, kind, setting.workload, strategy);
     if (keeps.unfused && !setting.workload.framework.fused_modules)
       one.saved += unfused_activations(model, kind, setting.workload, strategy);
     sizes.activations.push_back(one);
     sizes.shares.push_back(
         layer_share(model, kind, setting.workload, strategy));
   }
-  sizes.ends = end_activations(model, setting.workload, strategy, sizes.vocab,
-                               loss_kernel(keeps, setting.workload));
+  sizes.ends =
+      engine.executed
+          ? native_ends(model, setting.workload, strategy, sizes.vocab)
+          : end_activations(model, setting.workload, strategy, sizes.vocab,
+                            loss_kernel(keeps, setting.workload));
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   return sizes;
@@ -202,11 +210,16 @@ Ledger ledger(const Setting& setting, const Engine& engine,
   const Place place =
       place_of(setting, engine, sizes, shape, strategy, base.stage, base.share);
   Ledger book;
-  hold_states(place, book);
-  hold_gathered(place, book);
-  hold_offloaded(place, book);
+  if (engine.executed) {
+    hold_native(place, book);
+    hold_offloaded(place, book);
+  } else {
+    hold_states(place, book);
+    hold_gathered(place, book);
+    hold_offloaded(place, book);
+    hold_buffers(place, book);
+  }
   book.insert(book.end(), base.passes.begin(), base.passes.end());
-  hold_buffers(place, book);
   hold_overhead(place, book);
   return book;
 }

@@ -68,6 +68,8 @@ struct StageSizes {
   EndActivations ends;
   EndShare end_share;
   Bytes boundary;          // a stage's input
+  Bytes workspace;         // where an executor runs whatever runs: no layer has
+                           // `working` bytes then
   std::int64_t vocab = 0;  // padded
 };
 StageSizes stage_sizes(const Setting& setting, const Engine& engine,

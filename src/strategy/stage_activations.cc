@@ -79,7 +79,8 @@ ChunkActivations chunk_activations(const StageSizes& sizes,
     sum.saved = capped_sum(sum.saved, kept, one.saved.value);
   }
   if (chunk.has_embedding) sum.embedding = sizes.ends.embedding.value;
-  sum.working = working_bytes(sizes, chunk, split, sum.saved);
+  if (sizes.workspace == Bytes{})
+    sum.working = working_bytes(sizes, chunk, split, sum.saved);
   return sum;
 }
 

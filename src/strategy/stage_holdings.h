@@ -110,6 +110,8 @@ inline bool allocates_gradients(const Place& p) {
          p.shards_gradients() && p.micro_batches == 1 && !p.optimizer_leaves();
 }
 
+/// All but activations and overhead of ztplan's own executor.
+void hold_native(const Place& place, Ledger& book);
 void hold_states(const Place& place, Ledger& book);
 void hold_gathered(const Place& place, Ledger& book);
 void hold_offloaded(const Place& place, Ledger& book);

@@ -56,6 +56,8 @@ struct Tuning {
   std::optional<std::int64_t> prefetch;    // ZeRO 3: elements gathered ahead
   std::optional<std::int64_t> live;        // ZeRO 3: most elements gathered
   std::optional<std::int64_t> persistent;  // ZeRO 3: kept whole up to this size
+  std::optional<std::int64_t> load;  // rows experts have room for, in percent
+                                     // of an even split
   int secondary = 0;  // hpZ: ranks that share a second copy; 0: none
   bool quantized_weights = false;  // qwZ: weights gathered as int8
   auto operator<=>(const Tuning&) const = default;
@@ -157,6 +159,7 @@ constexpr int kMaxDevices = 1'000'000'000;
 ///   comm=bf16        dtype gradients are reduced in
 ///   compress=topk    or onebit, quantized
 ///   prefetch=, live=, persist=   elements under ZeRO 3
+///   load=200         rows of experts there is room for, percent of even ones
 ///   hpz=8            ranks that share a second copy of the weights
 ///   qw=1             weights are gathered as int8
 /// `parse_strategy` reads it back to an equal value.

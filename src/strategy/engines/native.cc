@@ -21,8 +21,8 @@ constexpr EngineMemory kMemory = {.loss = LossKernel::vocab_parallel,
                                   .host_gradient_bytes = 0,
                                   .source = "ztplan: double-buffered buckets"};
 
-constexpr Engine kEngine = {"native",       "ztplan 0.1",    {},
-                            kVocabMultiple, kBucketElements, &kMemory};
+constexpr Engine kEngine = {"native",        "ztplan 0.1", {},  kVocabMultiple,
+                            kBucketElements, &kMemory,     true};
 
 }  // namespace
 
