@@ -25,6 +25,17 @@ Seconds StepBound::seconds(const Recipe& recipe) {
   return sum;
 }
 
+namespace {
+
+/// One call for all of `share`: no more than its parts take.
+Segment moved(const LayerShare& share) {
+  Segment segment;
+  segment.share = share;
+  return segment;
+}
+
+}  // namespace
+
 /// Gathers and reductions of one micro-batch on stage 0: unit by unit when
 /// fully sharded, chunk by chunk when gradients are.
 void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
@@ -32,7 +43,7 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
   const int zero = parts.strategy.zero;
   if (zero < 2) return;
   const auto reduction = [&](const LayerShare& share) {
-    return seconds(reduce_gradients(parts, share, Boundary::inner));
+    return seconds(reduce_gradients(parts, moved(share), Boundary::inner));
   };
   for (const ChunkShape& chunk : frame.shapes->front().chunks) {
     if (zero == 2) {
@@ -46,7 +57,8 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
       const bool is_cut =
           shards_weights(parts.setting.workload, parts.engine, parts.strategy);
       const Seconds gathers =
-          is_cut ? seconds(gather_parameters(parts, share)) * 2.0 : Seconds{};
+          is_cut ? seconds(gather_parameters(parts, moved(share))) * 2.0
+                 : Seconds{};
       states.data += (gathers + reduction(share)) * count;
       states.units.push_back(
           {stored_bytes(parts.setting.workload,
@@ -62,7 +74,7 @@ Seconds StepBound::last_reduction(const StepParts& parts, const Frame& frame) {
   const StageShape& stage = frame.shapes->front();
   const ChunkShape& chunk = stage.chunks.front();
   const auto reduction = [&](const LayerShare& share) {
-    return seconds(reduce_gradients(parts, share, Boundary::last));
+    return seconds(reduce_gradients(parts, moved(share), Boundary::last));
   };
   Seconds sum;
   if (parts.strategy.zero < 3) {
@@ -88,7 +100,7 @@ StepBound::States StepBound::make_states(const StepParts& parts,
     stage.owned = owned_parameters(s, share);
     stage.optimizer = seconds(step_optimizer(parts, stage.owned));
     if (s.zero == 1 || s.zero == 2)
-      stage.gather = seconds(gather_updates(parts, share));
+      stage.gather = seconds(gather_updates(parts, {&share, 1}));
     states.stages.push_back(stage);
   }
   add_collectives(parts, frame, states);

@@ -88,6 +88,11 @@ class StepBuilder {
            pass.micro_batch == micro_batches_ - 1;
   }
   bool reduces_always() const { return s_.zero >= 2; }
+  /// Layers and ends one by one: where they are gathered so, and under ZeRO in
+  /// the executor, whose shards are a unit's.
+  bool runs_by_unit() const {
+    return s_.zero == 3 || (s_.zero > 0 && parts_.engine.executed);
+  }
   TaskId add(int recipe, int stage, Lane lane, TaskKind kind, const Pass* pass,
              std::span<const TaskId> after);
 
@@ -102,9 +107,12 @@ class StepBuilder {
   std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
   std::vector<std::vector<TaskId>> reduced_;  // by stage: what the norm needs
   int send_recipe_ = -1;
+  int segment_ = 0, segments_ = 1;  // of the pass at hand
   // The compute tasks before the current one of this stage: a gather reuses the
   // buffer of the unit before the last.
   std::array<TaskId, 2> before_{-1, -1};
+  // The reductions before: the executor has whole gradients of two units.
+  std::array<TaskId, 2> reduced_before_{-1, -1};
 };
 
 int StepBuilder::add_recipe(Recipe recipe) {
@@ -121,6 +129,9 @@ TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
   if (pass != nullptr) {
     task.micro_batch = pass->micro_batch;
     task.chunk = pass->chunk;
+    task.direction = pass->direction;
+    task.segment = segment_;
+    task.segments = segments_;
   }
   return builder_.add(task, after);
 }
@@ -133,13 +144,12 @@ SegmentIds StepBuilder::add_segment(Segment segment) {
   SegmentIds ids{};
   ids.forward = builder_.add_recipe(std::move(segment.forward));
   ids.backward = builder_.add_recipe(std::move(segment.backward));
-  ids.reduce =
-      add_recipe(reduce_gradients(parts_, segment.share, Boundary::inner));
+  ids.reduce = add_recipe(reduce_gradients(parts_, segment, Boundary::inner));
   ids.reduce_last =
-      add_recipe(reduce_gradients(parts_, segment.share, Boundary::last));
+      add_recipe(reduce_gradients(parts_, segment, Boundary::last));
   ids.gather = ids.fetch_host = ids.fetch_nvme = -1;
   if (!shards_weights(w, parts_.engine, s_)) return ids;
-  ids.gather = add_recipe(gather_parameters(parts_, segment.share));
+  ids.gather = add_recipe(gather_parameters(parts_, segment));
   const Bytes owned = stored_bytes(w, owned_weights(s_, segment.share));
   if (s_.offload.parameters != OffloadTier::none)
     ids.fetch_host = add_recipe(copy(Channel::host_to_device, owned));
@@ -162,15 +172,15 @@ const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
                                                      int pieces) {
   for (const CachedChunk& cached : cache_)
     if (cached.shape == chunk && cached.pieces == pieces) return cached.ids;
-  std::vector<Segment> cut = s_.zero == 3 ? cut_units(parts_, chunk)
-                                          : cut_chunk(parts_, chunk, pieces);
+  std::vector<Segment> cut = runs_by_unit() ? cut_units(parts_, chunk)
+                                            : cut_chunk(parts_, chunk, pieces);
   cache_.push_back({chunk, pieces, add_segments(std::move(cut))});
   return cache_.back().ids;
 }
 
 /// Other stages than the first reduce in one piece while the pipeline drains.
 int StepBuilder::pieces(int stage, const Pass& pass) const {
-  if (!last_backward(pass) || stage > 0 || s_.zero == 3) return 1;
+  if (!last_backward(pass) || stage > 0 || runs_by_unit()) return 1;
   return gradient_pieces(parts_, stage_layers(stage));
 }
 
@@ -202,7 +212,7 @@ TaskId StepBuilder::compute(int stage, const Pass& pass,
   const TaskId task =
       add(forward ? segment.forward : segment.backward, stage, Lane::compute,
           forward ? TaskKind::forward : TaskKind::backward, &pass,
-          std::array{gathered});
+          std::array{gathered, forward ? -1 : reduced_before_[0]});
   before_ = {before_[1], task};
   return task;
 }
@@ -219,6 +229,8 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
   const Lane lane = beside_ ? Lane::data : Lane::compute;
   const TaskId task =
       add(recipe, stage, lane, TaskKind::reduce, &pass, std::array{computed});
+  if (parts_.engine.executed && reduces_always())
+    reduced_before_ = {reduced_before_[1], task};
   if (last) done.push_back(task);
 }
 
@@ -227,8 +239,10 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
 void StepBuilder::reduce_after(int stage, const Pass& pass,
                                const std::vector<SegmentIds>& run_of,
                                TaskId sent) {
-  for (std::size_t i = run_of.size(); i-- > 0;)
+  for (std::size_t i = run_of.size(); i-- > 0;) {
+    segment_ = static_cast<int>(i);
     reduce(stage, pass, run_of[i], sent);
+  }
 }
 
 /// Boundary activations or their gradients, to the next stage in the pass's
@@ -252,7 +266,9 @@ void StepBuilder::run(int stage, const Pass& pass) {
   const std::size_t count = run_of.size();
   PassEnds ends;
   TaskId computed = -1;
+  segments_ = static_cast<int>(count);
   for (std::size_t i = 0; i < count; ++i) {
+    segment_ = static_cast<int>(forward ? i : count - 1 - i);
     const SegmentIds& segment = run_of[forward ? i : count - 1 - i];
     const TaskId gathered = gather(stage, pass, segment);
     computed = compute(stage, pass, segment, gathered);
@@ -267,7 +283,7 @@ void StepBuilder::run(int stage, const Pass& pass) {
 }
 
 void StepBuilder::build_stage(int stage) {
-  before_ = {-1, -1};
+  before_ = reduced_before_ = {-1, -1};
   for (const Pass& pass : schedule(s_, stage, micro_batches_)) run(stage, pass);
 }
 
@@ -289,15 +305,19 @@ void StepBuilder::join_stages() {
 void StepBuilder::sync_tied_embedding() {
   const ModelSpec& model = parts_.setting.model;
   if (!model.tied || s_.pipeline == 1) return;
-  const std::int64_t rows = divide_up(parts_.sizes.vocab, s_.tensor);
+  const std::int64_t table =
+      divide_up(parts_.sizes.vocab, s_.tensor) * model.hidden;
+  // The executor's shards of both copies are of equal elements.
+  const std::int64_t summed =
+      parts_.engine.executed ? padded_shard(table, zero_group(s_)) : table;
   Recipe recipe;
   recipe.name = "sum tied embedding gradients";
   const int last = s_.pipeline - 1;
   recipe.items.push_back(
       {TimeTerm::data_comm, 1,
-       Collective{
-           CollectiveOp::all_reduce, Group{2, last * pipeline_pair(s_).stride},
-           gradient_bytes(parts_.setting.workload, rows * model.hidden)}});
+       Collective{CollectiveOp::all_reduce,
+                  Group{2, last * pipeline_pair(s_).stride},
+                  gradient_bytes(parts_.setting.workload, summed)}});
   const int id = builder_.add_recipe(std::move(recipe));
   std::vector<TaskId> after = reduced_.front();
   after.insert(after.end(), reduced_.back().begin(), reduced_.back().end());
@@ -308,7 +328,9 @@ void StepBuilder::sync_tied_embedding() {
 
 void StepBuilder::gather_updated(int stage, TaskId stepped) {
   if (s_.zero == 0 || s_.zero == 3) return;
-  const int recipe = add_recipe(gather_updates(parts_, stage_layers(stage)));
+  const int recipe = add_recipe(gather_updates(
+      parts_,
+      updated_together(parts_, shapes_[static_cast<std::size_t>(stage)])));
   if (recipe >= 0)
     add(recipe, stage, Lane::data, TaskKind::gather, nullptr,
         std::array{stepped});

@@ -63,12 +63,17 @@ class LayerWriter {
                  std::int64_t experts, Direction direction);
   void core(Direction direction);
   void blocks(AttentionWork work, int count);
+  void turn_ring(Bytes block, Direction direction);
   void rotate();
-  void ulysses();
+  void trade(std::int64_t width);
+  void trade_projections();
+  void trade_output();
+  std::int64_t attended() const;
   void feed_forward(Direction direction);
   void mlp(std::int64_t width, Direction direction);
   void experts(Direction direction);
   void expert_products(std::int64_t rows, Direction direction);
+  void count_rows();
   void dispatch(std::int64_t rows);
   std::int64_t sent_rows(std::int64_t rows) const;
   void activation(std::int64_t elements, Direction direction);
@@ -205,18 +210,31 @@ void LayerWriter::core(Direction direction) {
   work.direction = direction;
   work.kernel = kernel_;
   work.skips_mask = framework_.skips_mask;
-  if (!ring) ulysses();
+  const bool forward = direction == Direction::forward;
+  if (!ring) forward ? trade_projections() : trade_output();
   blocks(work, ring ? c : 1);
-  if (!ring) return ulysses();
-  const int carried = direction == Direction::forward ? 1 : 2;
+  if (!ring) return forward ? trade_output() : trade_projections();
   const std::int64_t keys =
       a.is_latent()
           ? static_cast<std::int64_t>(work.heads) * (work.qk_size + work.v_size)
           : projected_keys();
-  write_.collective(TimeTerm::context_comm, CollectiveOp::send_receive,
-                    context_group(strategy_),
-                    Bytes{write_.tokens() * keys * write_.width() * carried},
-                    c - 1, 1);
+  turn_ring(Bytes{write_.tokens() * keys * write_.width()}, direction);
+}
+
+/// Keys and values go once around less one hop. So do their gradients, a hop
+/// later: those of a rank's own block stay. Source: TransformerEngine,
+/// attention/dot_product_attention/context_parallel.py,
+/// AttnFuncWithCPAndKVP2P.backward.
+void LayerWriter::turn_ring(Bytes block, Direction direction) {
+  const int hops = strategy_.context - 1;
+  const auto hop = [&](Bytes bytes, std::int64_t count) {
+    write_.collective(TimeTerm::context_comm, CollectiveOp::send_receive,
+                      context_group(strategy_), bytes, count, 1);
+  };
+  if (direction == Direction::forward) return hop(block, hops);
+  hop(block, 1);
+  hop(2 * block, hops - 1);
+  hop(block, 1);
 }
 
 /// `count` blocks of keys come by. Balanced ranks see half of each under a
@@ -229,17 +247,22 @@ void LayerWriter::blocks(AttentionWork work, int count) {
   write_.attention(work, count - 1);
 }
 
-/// Half of the all-to-alls around attention: queries, keys, values and output
-/// cross once in each direction, so each call carries half of their bytes.
-void LayerWriter::ulysses() {
-  const Attention& a = layer_.attention;
-  const std::int64_t size = a.is_latent() ? a.latent.value_size : a.head_size;
-  const std::int64_t query = local(a.heads, strategy_.tensor) * size;
-  const std::int64_t width = (2 * query + projected_keys()) / 2;
+/// The all-to-alls around attention: queries, keys and values cross before it
+/// and its output after; their gradients the other way.
+void LayerWriter::trade(std::int64_t width) {
   write_.collective(TimeTerm::context_comm, CollectiveOp::all_to_all,
                     context_group(strategy_),
                     Bytes{write_.tokens() * width * write_.width()}, 1, 0);
 }
+
+std::int64_t LayerWriter::attended() const {
+  const Attention& a = layer_.attention;
+  const std::int64_t size = a.is_latent() ? a.latent.value_size : a.head_size;
+  return local(a.heads, strategy_.tensor) * size;
+}
+
+void LayerWriter::trade_projections() { trade(attended() + projected_keys()); }
+void LayerWriter::trade_output() { trade(attended()); }
 
 /// Positions of queries and keys; its own gradient is the inverse.
 void LayerWriter::rotate() {
@@ -329,6 +352,21 @@ void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   adapt_mlp(f.expert_width, 1, each, experts, direction);
 }
 
+/// Ranks tell each other how many rows each expert gets, and sum them over the
+/// micro-batch for the balance loss. Source: Megatron-LM core/transformer/moe,
+/// token_dispatcher.py (preprocess) and moe_utils.py (tokens_per_expert).
+void LayerWriter::count_rows() {
+  constexpr std::int64_t kCount = 4;  // bytes
+  const Bytes counts{kCount * layer_.ffn.experts};
+  write_.collective(TimeTerm::expert_comm, CollectiveOp::all_gather,
+                    expert_group(strategy_), counts * strategy_.expert, 1, 0);
+  if (strategy_.sequence_parallel)
+    write_.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
+                      tensor_group(strategy_), counts, 1, 0);
+  write_.collective(TimeTerm::context_comm, CollectiveOp::all_reduce,
+                    context_group(strategy_), counts, 1, 0);
+}
+
 /// Router, dispatch, experts and combine. A rank routes the tokens it owns;
 /// experts are not cut by the tensor group, whose ranks each route a share of
 /// the sequence. Balanced routing.
@@ -337,6 +375,7 @@ void LayerWriter::experts(Direction direction) {
   const std::int64_t owned = divide_up(write_.tokens(), strategy_.tensor);
   const std::int64_t rows = owned * f.top_k;
   linear(direction, {owned, f.experts, hidden_});
+  if (direction == Direction::forward) count_rows();
   dispatch(rows);
   expert_products(rows, direction);
   dispatch(rows);

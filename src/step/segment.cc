@@ -18,12 +18,43 @@ struct LayerSegments {
   std::vector<Segment> kept, rebuilt;  // by kind
 };
 
+FlatShare layer_flat(const StepParts& parts, std::size_t kind) {
+  const Layer& layer = parts.kinds.kinds[kind];
+  return {parts.sizes.shares[kind],
+          layer_parameters(parts.setting.model, layer).replicated, false};
+}
+
+FlatShare end_flat(const StepParts& parts, std::int64_t size,
+                   std::int64_t whole) {
+  return {end_layer_share(parts.setting.workload, size), whole, false};
+}
+
+/// The table, then positions and what else is whole.
+std::vector<FlatShare> embedding_flats(const StepParts& parts) {
+  const EndShare& ends = parts.sizes.end_share;
+  const std::int64_t others = ends.embedding - ends.head;
+  std::vector<FlatShare> flats{end_flat(parts, ends.head, 0)};
+  if (others > 0) flats.push_back(end_flat(parts, others, others));
+  return flats;
+}
+
+std::vector<FlatShare> head_flats(const StepParts& parts) {
+  const EndShare& ends = parts.sizes.end_share;
+  std::vector<FlatShare> flats;
+  if (ends.norm > 0) flats.push_back(end_flat(parts, ends.norm, ends.norm));
+  flats.push_back(end_flat(parts, ends.head, 0));
+  flats.back().borrowed =
+      parts.setting.model.tied && parts.strategy.pipeline == 1;
+  return flats;
+}
+
 Segment layer_segment(const StepParts& parts, std::size_t kind,
                       const Strategy& strategy) {
   const Layer& layer = parts.kinds.kinds[kind];
   return {layer_forward(parts.setting, layer, strategy),
           layer_backward(parts.setting, layer, strategy),
-          parts.sizes.shares[kind]};
+          parts.sizes.shares[kind],
+          {layer_flat(parts, kind)}};
 }
 
 LayerSegments layer_segments(const StepParts& parts) {
@@ -52,13 +83,15 @@ Segment embedding_segment(const StepParts& parts) {
   return {
       embedding_forward(parts.setting, parts.strategy),
       embedding_backward(parts.setting, parts.strategy),
-      end_layer_share(parts.setting.workload, embedding_segment_share(parts))};
+      end_layer_share(parts.setting.workload, embedding_segment_share(parts)),
+      embedding_flats(parts)};
 }
 
 Segment head_segment(const StepParts& parts) {
   return {head_forward(parts.setting, parts.strategy, parts.sizes.vocab),
           head_backward(parts.setting, parts.strategy, parts.sizes.vocab),
-          end_layer_share(parts.setting.workload, head_segment_share(parts))};
+          end_layer_share(parts.setting.workload, head_segment_share(parts)),
+          head_flats(parts)};
 }
 
 /// Backward runs the parts of a segment in reverse order, so `part` goes first.
@@ -69,6 +102,9 @@ void extend(Segment& segment, const Segment& part, std::int64_t count) {
   append(backward, segment.backward, 1);
   segment.backward = std::move(backward);
   segment.share += count * part.share;
+  for (std::int64_t i = 0; i < count; ++i)
+    segment.flats.insert(segment.flats.end(), part.flats.begin(),
+                         part.flats.end());
 }
 
 void name(const StepParts& parts, Segment& segment, const std::string& what) {
@@ -193,6 +229,20 @@ std::vector<LayerShare> piece_shares(const StepParts& parts,
     shares.front() += end(embedding_segment_share(parts));
   if (chunk.has_head) shares.back() += end(head_segment_share(parts));
   return shares;
+}
+
+std::vector<FlatShare> chunk_flats(const StepParts& parts,
+                                   const ChunkShape& chunk) {
+  std::vector<FlatShare> flats;
+  if (chunk.has_embedding) flats = embedding_flats(parts);
+  for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind)
+    flats.insert(flats.end(),
+                 static_cast<std::size_t>(chunk.layers_of_kind[kind]),
+                 layer_flat(parts, kind));
+  if (!chunk.has_head) return flats;
+  const std::vector<FlatShare> head = head_flats(parts);
+  flats.insert(flats.end(), head.begin(), head.end());
+  return flats;
 }
 
 std::vector<Segment> cut_units(const StepParts& parts,

@@ -10,11 +10,21 @@
 
 namespace ztplan {
 
+/// A flat buffer of an executor: its parameters on one device before ZeRO cuts
+/// them, those that every tensor rank holds whole, and whether another unit
+/// owns it (a tied head on the stage of its embedding).
+struct FlatShare {
+  LayerShare share;
+  std::int64_t whole = 0;
+  bool borrowed = false;
+};
+
 /// Consecutive layers with what runs in them and the parameters they hold on
 /// one device, before ZeRO cuts those.
 struct Segment {
   Recipe forward, backward;
   LayerShare share;
+  std::vector<FlatShare> flats;
 };
 
 /// What all segments of a step are cut from.
@@ -42,6 +52,10 @@ std::vector<Segment> cut_chunk(const StepParts& parts, const ChunkShape& chunk,
 /// The shares of those pieces, without what runs in them.
 std::vector<LayerShare> piece_shares(const StepParts& parts,
                                      const ChunkShape& chunk, int pieces);
+
+/// Flat buffers of `chunk` in the order of its units.
+std::vector<FlatShare> chunk_flats(const StepParts& parts,
+                                   const ChunkShape& chunk);
 
 /// Every layer alone, and the embedding and the head too: the units that fully
 /// sharded data parallelism gathers.

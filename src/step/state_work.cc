@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kBucketPerRank = 1'000'000;
 constexpr int kSmallestMessage = 4;  // one fp32 number
+constexpr int kSums = 16;            // two numbers in double
 
 int weight_width(const Workload& workload) {
   return workload.precision == Precision::fp32 ? 4 : 2;
@@ -79,6 +80,13 @@ Rings gradient_rings(const StepParts& parts) {
   return framework.rings_only ? Rings::only : Rings::planned;
 }
 
+/// Elements of a flat buffer of `count`, cut into equal shards.
+std::int64_t padded(const StepParts& parts, const Holders& holders,
+                    std::int64_t count) {
+  if (!parts.engine.executed) return count;
+  return padded_shard(count, holders.shards.size) * holders.shards.size;
+}
+
 void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
             std::int64_t count, Boundary boundary) {
   const Strategy& s = parts.strategy;
@@ -87,7 +95,7 @@ void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
   if (s.tuning.compression == Compression::topk)
     return add(recipe, CollectiveOp::all_gather, holders.whole,
                gathered_topk(parts, holders.whole, count), rings);
-  const Bytes bytes = travelling(parts, count);
+  const Bytes bytes = travelling(parts, padded(parts, holders, count));
   if (s.zero == 0)
     return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes, rings);
   const bool whole = s.zero <= parts.engine.memory->all_reduces_through;
@@ -96,6 +104,35 @@ void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
   if (boundary == Boundary::last)
     add(recipe, CollectiveOp::all_reduce, holders.replicas,
         shard(bytes, holders.shards.size), rings);
+}
+
+/// What one call moves: a flat buffer, where the executor has several, or all.
+std::vector<FlatShare> moved_together(const StepParts& parts,
+                                      const Segment& segment) {
+  if (!parts.engine.executed || parts.strategy.zero == 0 ||
+      segment.flats.empty())
+    return {{segment.share, 0, false}};
+  std::vector<FlatShare> flats;
+  for (const FlatShare& flat : segment.flats) {
+    const bool elsewhere = flat.borrowed && parts.strategy.zero < 2;
+    if (!elsewhere) flats.push_back(flat);
+  }
+  return flats;
+}
+
+/// Of what tensor ranks hold alike, each has the gradients of its part of the
+/// sequence. Source: Megatron-LM core/distributed/finalize_model_grads.py,
+/// _allreduce_non_tensor_model_parallel_grads.
+void sum_over_tensor(Recipe& recipe, const StepParts& parts,
+                     const Segment& segment) {
+  const Strategy& s = parts.strategy;
+  if (!parts.engine.executed || !s.sequence_parallel || s.tensor == 1) return;
+  for (const FlatShare& flat : segment.flats)
+    if (flat.whole > 0)
+      recipe.items.push_back(
+          {TimeTerm::tensor_comm, 1,
+           Collective{CollectiveOp::all_reduce, tensor_group(s),
+                      gradient_bytes(parts.setting.workload, flat.whole)}});
 }
 
 void gather(Recipe& recipe, const StepParts& parts, const Holders& holders,
@@ -126,40 +163,65 @@ Bytes optimizer_bytes(const StepParts& parts, std::int64_t count) {
                       .optimizer};
 }
 
-Recipe reduce_gradients(const StepParts& parts, const LayerShare& share,
+Recipe reduce_gradients(const StepParts& parts, const Segment& segment,
                         Boundary boundary) {
   const Strategy& s = parts.strategy;
   Recipe recipe;
   recipe.name = "reduce gradients";
-  reduce(recipe, parts, dense_holders(s), share.trained_dense, boundary);
-  reduce(recipe, parts, expert_holders(s), share.trained_experts, boundary);
+  sum_over_tensor(recipe, parts, segment);
+  for (const FlatShare& flat : moved_together(parts, segment)) {
+    // Replicas sum what was borrowed with its owner's.
+    const Boundary until = flat.borrowed ? Boundary::inner : boundary;
+    reduce(recipe, parts, dense_holders(s), flat.share.trained_dense, until);
+    reduce(recipe, parts, expert_holders(s), flat.share.trained_experts, until);
+  }
   return recipe;
 }
 
 /// With qwZ, a byte a weight: arXiv 2306.10209, section 3.1.
-Recipe gather_parameters(const StepParts& parts, const LayerShare& share) {
+Recipe gather_parameters(const StepParts& parts, const Segment& segment) {
   const Strategy& s = parts.strategy;
-  const auto bytes = [&](std::int64_t count) {
+  const auto bytes = [&](const Holders& holders, std::int64_t count) {
     return s.tuning.quantized_weights
                ? Bytes{count}
-               : stored_bytes(parts.setting.workload, count);
+               : stored_bytes(parts.setting.workload,
+                              padded(parts, holders, count));
   };
   Recipe recipe;
   recipe.name = "gather parameters";
-  gather(recipe, parts, dense_holders(s), bytes(share.dense));
-  gather(recipe, parts, expert_holders(s), bytes(share.experts));
+  for (const FlatShare& flat : moved_together(parts, segment)) {
+    const LayerShare& share = flat.share;
+    const Holders dense = dense_holders(s), experts = expert_holders(s);
+    gather(recipe, parts, dense, bytes(dense, share.dense));
+    gather(recipe, parts, experts, bytes(experts, share.experts));
+  }
   return recipe;
 }
 
-Recipe gather_updates(const StepParts& parts, const LayerShare& share) {
+std::vector<LayerShare> updated_together(const StepParts& parts,
+                                         const StageShape& stage) {
+  if (!parts.engine.executed)
+    return {stage_share(parts.setting, parts.sizes, stage).all};
+  std::vector<LayerShare> shares;
+  for (const ChunkShape& chunk : stage.chunks)
+    for (const FlatShare& flat : chunk_flats(parts, chunk))
+      if (!flat.borrowed) shares.push_back(flat.share);
+  return shares;
+}
+
+Recipe gather_updates(const StepParts& parts,
+                      std::span<const LayerShare> calls) {
   const Strategy& s = parts.strategy;
   const Workload& w = parts.setting.workload;
   Recipe recipe;
   recipe.name = "gather updated parameters";
-  gather(recipe, parts, dense_holders(s),
-         parameter_bytes(w, share.trained_dense));
-  gather(recipe, parts, expert_holders(s),
-         parameter_bytes(w, share.trained_experts));
+  for (const LayerShare& share : calls) {
+    const Holders dense = dense_holders(s), experts = expert_holders(s);
+    gather(recipe, parts, dense,
+           parameter_bytes(w, padded(parts, dense, share.trained_dense)));
+    gather(recipe, parts, experts,
+           parameter_bytes(w, padded(parts, experts, share.trained_experts)));
+  }
   return recipe;
 }
 
@@ -225,8 +287,15 @@ Recipe norm_gradients(const StepParts& parts, std::int64_t owned) {
 Recipe reduce_norm(const StepParts& parts) {
   Recipe recipe;
   recipe.name = "sum gradient norms";
-  add(recipe, CollectiveOp::all_reduce, Group{devices(parts.strategy), 1},
-      Bytes{kSmallestMessage}, Rings::planned);
+  const Group all{devices(parts.strategy), 1};
+  // The executor adds ranks' sums in their own order: loss and squares, in
+  // double.
+  if (parts.engine.executed)
+    add(recipe, CollectiveOp::all_gather, all, Bytes{kSums} * all.size,
+        Rings::planned);
+  else
+    add(recipe, CollectiveOp::all_reduce, all, Bytes{kSmallestMessage},
+        Rings::planned);
   return recipe;
 }
 

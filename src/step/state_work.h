@@ -2,6 +2,8 @@
 // gathers, the optimizer and what offload copies.
 #pragma once
 
+#include <span>
+
 #include "step/segment.h"
 
 namespace ztplan {
@@ -14,14 +16,18 @@ constexpr int kOffloadSlices = 8;
 /// all-reduce under ZeRO 0, else reduce-scatter. `last` adds the sum over
 /// replicas of the shard group, which is done once a step.
 enum class Boundary { inner, last };
-Recipe reduce_gradients(const StepParts& parts, const LayerShare& share,
+Recipe reduce_gradients(const StepParts& parts, const Segment& segment,
                         Boundary boundary);
 
 /// Gathers the parameters of one segment, as they are stored, from their ZeRO
 /// shards.
-Recipe gather_parameters(const StepParts& parts, const LayerShare& share);
-/// Gathers the trained ones after the optimizer stepped its shards.
-Recipe gather_updates(const StepParts& parts, const LayerShare& share);
+Recipe gather_parameters(const StepParts& parts, const Segment& segment);
+/// What of a stage is gathered by a call of its own once the optimizer stepped.
+std::vector<LayerShare> updated_together(const StepParts& parts,
+                                         const StageShape& stage);
+/// Gathers the trained ones, a call for each of `calls`.
+Recipe gather_updates(const StepParts& parts,
+                      std::span<const LayerShare> calls);
 
 /// The activations, or their gradient, that cross a stage boundary.
 Recipe boundary_send(const StepParts& parts);

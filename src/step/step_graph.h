@@ -43,8 +43,11 @@ struct Task {
   int stage = 0;
   Lane lane = Lane::compute;
   TaskKind kind = TaskKind::forward;
-  int micro_batch = -1;  // -1: none
+  Direction direction = Direction::forward;  // of its pass
+  int micro_batch = -1;                      // -1: none
   int chunk = -1;
+  /// Of a pass: which of the pieces its chunk is cut into.
+  int segment = 0, segments = 1;
   bool opens = true;   // first task of its pass: activations are acquired
   bool closes = true;  // last task of its pass: they are released
 };
