@@ -1,0 +1,85 @@
+#include "exec/peers.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace ztplan {
+namespace {
+
+Bytes bytes_of(const Array& array) {
+  return Bytes{array.size * ztplan::bytes_of(array.dtype)};
+}
+
+}  // namespace
+
+Peers::Peers(Communicator& world, const Group& group, TimeTerm term,
+             Tally& tally)
+    : term_(term), tally_(&tally) {
+  if (group.size == 1) return;
+  const int place = world.rank() / group.stride % group.size;
+  group_ = world.split(world.rank() - place * group.stride, place);
+  require(group_->size() == group.size, "a group has the ranks it is made of");
+}
+
+Peers::Peers(Communicator& world, int color, TimeTerm term, Tally& tally)
+    : group_(world.split(color, world.rank())), term_(term), tally_(&tally) {}
+
+void Peers::count(CollectiveOp op, const Array& large) const {
+  tally_->add(term_, op, 1, bytes_of(large));
+}
+
+void Peers::all_reduce(Lane lane, const Array& data, Reduction how) const {
+  if (size() == 1 || data.empty()) return;
+  count(CollectiveOp::all_reduce, data);
+  group_->all_reduce(lane, data, how);
+}
+
+void Peers::all_gather(Lane lane, const Array& shard,
+                       const Array& whole) const {
+  if (size() == 1 || whole.empty()) return;
+  count(CollectiveOp::all_gather, whole);
+  group_->all_gather(lane, shard, whole);
+}
+
+void Peers::reduce_scatter(Lane lane, const Array& whole,
+                           const Array& shard) const {
+  if (size() == 1 || whole.empty()) return;
+  count(CollectiveOp::reduce_scatter, whole);
+  group_->reduce_scatter(lane, whole, shard);
+}
+
+void Peers::all_to_all(Lane lane, const Array& out,
+                       std::vector<std::int64_t> out_counts, const Array& in,
+                       std::vector<std::int64_t> in_counts,
+                       const Array& held) const {
+  count(CollectiveOp::all_to_all, held);
+  group_->all_to_all(lane, out, std::move(out_counts), in,
+                     std::move(in_counts));
+}
+
+void Peers::pass_on(Lane lane, std::vector<Array> data,
+                    std::vector<Array> into) const {
+  const int next = (rank() + 1) % size();
+  const int before = (rank() + size() - 1) % size();
+  std::vector<Message> sends, receives;
+  Bytes bytes;
+  for (const Array& array : data) {
+    sends.push_back({next, array});
+    bytes += bytes_of(array);
+  }
+  for (const Array& array : into) receives.push_back({before, array});
+  tally_->add(term_, CollectiveOp::send_receive, 1, bytes);
+  group_->exchange(lane, std::move(sends), std::move(receives));
+}
+
+void Peers::send(Lane lane, int peer, const Array& data) const {
+  count(CollectiveOp::send_receive, data);
+  group_->exchange(lane, {{peer, data}}, {});
+}
+
+void Peers::receive(Lane lane, int peer, const Array& data) const {
+  group_->exchange(lane, {}, {{peer, data}});
+}
+
+}  // namespace ztplan
