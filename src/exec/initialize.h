@@ -1,0 +1,16 @@
+// First weights: an element's value depends on the seed, its parameter's name
+// and its place there, never on how the model is cut.
+#pragma once
+
+#include "exec/stage_states.h"
+
+namespace ztplan {
+
+/// Writes masters and weights of this rank's shards. Matrices are normal with
+/// deviation 0.02, those that add to the stream by sqrt(2 layers) less (GPT-2);
+/// padding of the vocabulary is 0. Under ZeRO 1 and 2 collective: whole weights
+/// are gathered.
+void initialize_weights(const RankContext& context, const StageStates& states,
+                        std::uint64_t seed);
+
+}  // namespace ztplan

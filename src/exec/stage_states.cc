@@ -1,0 +1,263 @@
+#include "exec/stage_states.h"
+
+#include "base/error.h"
+
+namespace ztplan {
+
+using namespace kernels;  // NOLINT: their names are this file's vocabulary
+
+namespace {
+
+Array allocate(Device& device, Term term, std::int64_t size, Precision dtype) {
+  if (size == 0) return {};
+  return {device.allocate(Tier::device, term, Bytes{size * bytes_of(dtype)}),
+          size, dtype};
+}
+
+}  // namespace
+
+StageStates::StageStates(RankContext& context, const StageUnits& units,
+                         const Holders& dense, const Holders& experts)
+    : context_(context), units_(units), dense_(dense), experts_(experts) {
+  Device& device = context.device;
+  const Workload& w = context.workload;
+  weights_ =
+      allocate(device, Term::parameters,
+               shards_weights() ? units.shards : units.whole, context.dtype());
+  gradients_ =
+      allocate(device, Term::gradients,
+               shards_gradients() ? units.shards : units.whole, w.gradient);
+  if (context.dtype() != Precision::fp32)
+    masters_ = allocate(device, Term::optimizer, units.shards, Precision::fp32);
+  first_moments_ =
+      allocate(device, Term::optimizer, units.shards, Precision::fp32);
+  second_moments_ =
+      allocate(device, Term::optimizer, units.shards, Precision::fp32);
+  for (Array& slot : gathered_)
+    if (shards_weights())
+      slot = allocate(device, Term::gathered, units.largest, context.dtype());
+  for (Array& slot : unit_gradients_)
+    if (shards_gradients())
+      slot = allocate(device, Term::gathered, units.largest, w.gradient);
+  for (const Array& states : {first_moments_, second_moments_, weights_})
+    device.launch(Lane::compute, Fill{states, 0});
+}
+
+Array StageStates::weights_of(const Unit&, const FlatState& flat,
+                              int slot) const {
+  if (shards_weights())
+    return slice(gathered_[static_cast<std::size_t>(slot)], flat.unit_at,
+                 flat.padded);
+  return slice(weights_, flat.whole_at, flat.padded);
+}
+
+Array StageStates::gradients_of(const Unit&, const FlatState& flat,
+                                int slot) const {
+  if (shards_gradients())
+    return slice(unit_gradients_[static_cast<std::size_t>(slot)], flat.unit_at,
+                 flat.padded);
+  return slice(gradients_, flat.whole_at, flat.padded);
+}
+
+Array StageStates::own(const Array& whole, const FlatState& flat) const {
+  return slice(whole, holders(flat).shards.rank() * flat.shard, flat.shard);
+}
+
+UnitArrays StageStates::layer_weights(const Unit& unit, int slot) const {
+  UnitArrays arrays{weights_of(unit, unit.flats.front(), slot), {}};
+  if (unit.flats.size() > 1)
+    arrays.experts = weights_of(unit, unit.flats.back(), slot);
+  return arrays;
+}
+
+UnitArrays StageStates::layer_gradients(const Unit& unit, int slot) const {
+  UnitArrays arrays{gradients_of(unit, unit.flats.front(), slot), {}};
+  if (unit.flats.size() > 1)
+    arrays.experts = gradients_of(unit, unit.flats.back(), slot);
+  return arrays;
+}
+
+EndArrays StageStates::ends_of(const Unit& unit, int slot,
+                               bool gradients) const {
+  const std::int64_t hidden = context_.model.hidden;
+  EndArrays arrays;
+  for (const FlatState& flat : unit.flats) {
+    const Array whole = gradients ? gradients_of(unit, flat, slot)
+                                  : weights_of(unit, flat, slot);
+    const Array used = slice(whole, 0, flat.flat.size);
+    const std::string& name = flat.flat.parameters.front().name;
+    if (name == "positions.weight") {
+      arrays.positions = used;
+    } else if (name == "final_norm.weight") {
+      arrays.norm = slice(used, 0, hidden);
+      if (used.size > hidden)
+        arrays.norm_bias = slice(used, hidden, used.size - hidden);
+    } else {
+      arrays.table = used;
+    }
+  }
+  return arrays;
+}
+
+EndArrays StageStates::end_weights(const Unit& unit, int slot) const {
+  return ends_of(unit, slot, false);
+}
+EndArrays StageStates::end_gradients(const Unit& unit, int slot) const {
+  return ends_of(unit, slot, true);
+}
+
+void StageStates::gather(Lane lane, const Unit& unit, int slot) const {
+  for (const FlatState& flat : unit.flats) {
+    const Array whole = weights_of(unit, flat, slot);
+    const Array shard = slice(weights_, flat.shard_at, flat.shard);
+    const Peers& shards = holders(flat).shards;
+    if (shards.size() == 1)
+      context_.device.launch(lane, Copy{as_matrix(shard, shard.size),
+                                        as_matrix(whole, whole.size)});
+    else
+      shards.all_gather(lane, shard, whole);
+  }
+}
+
+void StageStates::zero_gradients(Lane lane) const {
+  context_.device.launch(lane, Fill{gradients_, 0});
+}
+
+void StageStates::open_gradients(Lane lane, const Unit& unit, int slot) const {
+  if (!shards_gradients()) return;
+  context_.device.launch(
+      lane, Fill{slice(unit_gradients_[static_cast<std::size_t>(slot)], 0,
+                       unit.padded()),
+                 0});
+}
+
+void StageStates::sum_over_tensor(const Unit& unit, int slot) const {
+  if (!context_.strategy.sequence_parallel) return;
+  for (const FlatState& flat : unit.flats)
+    context_.tensor.all_reduce(
+        Lane::compute,
+        slice(gradients_of(unit, flat, slot), 0, flat.flat.whole),
+        Reduction::sum);
+}
+
+void StageStates::reduce(Lane lane, const Unit& unit, int slot,
+                         bool last) const {
+  for (const FlatState& flat : unit.flats) {
+    if (flat.borrowed && !shards_gradients()) continue;  // with its lender
+    const Array whole = gradients_of(unit, flat, slot);
+    const Array shard = own(whole, flat);
+    holders(flat).shards.reduce_scatter(lane, whole, shard);
+    Array kept = shard;
+    if (shards_gradients()) {
+      kept = slice(gradients_, flat.shard_at, flat.shard);
+      context_.device.launch(lane, Copy{as_matrix(shard, shard.size),
+                                        as_matrix(kept, kept.size), true});
+    }
+    if (last && !(flat.borrowed && unit.kind == UnitKind::head))
+      holders(flat).replicas.all_reduce(lane, kept, Reduction::sum);
+  }
+}
+
+void StageStates::reduce_whole(Lane lane, std::span<const Unit> units) const {
+  for (const bool experts : {false, true}) {
+    std::int64_t from = -1, until = -1;
+    for (const Unit& unit : units)
+      for (const FlatState& flat : unit.flats) {
+        if (flat.flat.experts != experts || flat.borrowed) continue;
+        if (from < 0) from = flat.whole_at;
+        until = flat.whole_at + flat.padded;
+      }
+    if (from < 0) continue;
+    (experts ? experts_ : dense_)
+        .whole.all_reduce(lane, slice(gradients_, from, until - from),
+                          Reduction::sum);
+  }
+}
+
+template <class Visit>
+void StageStates::for_each_flat(const Visit& visit) const {
+  for (const auto& chunk : units_.chunks)
+    for (const Unit& unit : chunk)
+      for (const FlatState& flat : unit.flats)
+        if (!flat.borrowed) visit(unit, flat);
+}
+
+StageStates::Shard StageStates::shard_of(const FlatState& flat) const {
+  const auto states = [&](const Array& all) {
+    return all.empty() ? Array{} : slice(all, flat.shard_at, flat.shard);
+  };
+  const auto part = [&](const Array& all, bool sharded) {
+    return sharded ? states(all)
+                   : own(slice(all, flat.whole_at, flat.padded), flat);
+  };
+  Shard shard;
+  shard.weights = part(weights_, shards_weights());
+  shard.gradients = part(gradients_, shards_gradients());
+  shard.masters = has_masters() ? states(masters_) : shard.weights;
+  shard.first_moment = states(first_moments_);
+  shard.second_moment = states(second_moments_);
+  shard.rank = holders(flat).shards.rank();
+  return shard;
+}
+
+void StageStates::square_sum(Lane lane, bool first_stage, double* sum) const {
+  const bool tied_copy = context_.model.tied && context_.strategy.pipeline > 1;
+  for_each_flat([&](const Unit& unit, const FlatState& flat) {
+    const bool is_copy = unit.kind == UnitKind::head && tied_copy &&
+                         !first_stage && flat.flat.whole == 0;
+    if (is_copy || holders(flat).replicas.rank() > 0) return;
+    const Shard shard = shard_of(flat);
+    const std::int64_t begin = shard.rank * flat.shard;
+    for (const OwnedRange& range : owned_ranges(flat, shard.rank)) {
+      if (range.whole && context_.position.tensor > 0) continue;
+      context_.device.launch(
+          lane,
+          SquareSum{slice(shard.gradients, range.from - begin, range.size),
+                    sum});
+    }
+  });
+}
+
+void StageStates::step(Lane lane, const StepNumbers& numbers) const {
+  for_each_flat([&](const Unit&, const FlatState& flat) {
+    const Shard shard = shard_of(flat);
+    const std::int64_t begin = shard.rank * flat.shard;
+    for (const OwnedRange& range : owned_ranges(flat, shard.rank)) {
+      const auto part = [&](const Array& all) {
+        return slice(all, range.from - begin, range.size);
+      };
+      context_.device.launch(
+          lane, AdamW{.master = part(shard.masters),
+                      .first_moment = part(shard.first_moment),
+                      .second_moment = part(shard.second_moment),
+                      .gradient = part(shard.gradients),
+                      .weight = part(shard.weights),
+                      .learning_rate = numbers.learning_rate,
+                      .beta1 = numbers.beta1,
+                      .beta2 = numbers.beta2,
+                      .epsilon = numbers.epsilon,
+                      .weight_decay = range.decays ? numbers.weight_decay : 0,
+                      .factor = numbers.factor,
+                      .step = numbers.step});
+    }
+  });
+}
+
+void StageStates::gather_updates(Lane lane) const {
+  if (context_.strategy.zero == 0 || shards_weights()) return;
+  for_each_flat([&](const Unit& unit, const FlatState& flat) {
+    const Array whole = weights_of(unit, flat, 0);
+    holders(flat).shards.all_gather(lane, own(whole, flat), whole);
+  });
+}
+
+void StageStates::round_masters(Lane lane) const {
+  if (!has_masters()) return;
+  for_each_flat([&](const Unit&, const FlatState& flat) {
+    const Shard shard = shard_of(flat);
+    context_.device.launch(lane, Copy{as_matrix(shard.masters, flat.shard),
+                                      as_matrix(shard.weights, flat.shard)});
+  });
+}
+
+}  // namespace ztplan

@@ -1,0 +1,246 @@
+#include "exec/step_runner.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace ztplan {
+namespace {
+
+/// What one rank adds to the step's sums, as they lie on the device.
+struct Sums {
+  double loss = 0, squares = 0;
+};
+static_assert(sizeof(Sums) == 2 * sizeof(double));
+
+Sums fetch(Device& device, const double* sums) {
+  Sums here;
+  device.copy(Lane::compute, reinterpret_cast<std::byte*>(&here),
+              reinterpret_cast<const std::byte*>(sums), Bytes{sizeof(Sums)});
+  device.synchronize();
+  return here;
+}
+
+/// Added up in the order of ranks: their bits travel, nothing else computes.
+Sums sum_over(Device& device, const Peers& peers, const Sums& mine) {
+  constexpr std::int64_t kWords = sizeof(Sums) / sizeof(float);
+  std::vector<Sums> all(static_cast<std::size_t>(peers.size()));
+  all[static_cast<std::size_t>(peers.rank())] = mine;
+  const Array whole{reinterpret_cast<std::byte*>(all.data()),
+                    kWords * peers.size(), Precision::fp32};
+  peers.all_gather(Lane::data, slice(whole, kWords * peers.rank(), kWords),
+                   whole);
+  device.synchronize();
+  Sums sum;
+  for (const Sums& each : all) {
+    sum.loss += each.loss;
+    sum.squares += each.squares;
+  }
+  return sum;
+}
+
+}  // namespace
+
+StepRunner::StepRunner(RankContext& context, const StepGraph& graph,
+                       const StageUnits& units, StageStates& states,
+                       StagePasses& passes, RankGroups& groups, int stage)
+    : context_(context),
+      graph_(graph),
+      units_(units),
+      states_(states),
+      passes_(passes),
+      groups_(groups),
+      stage_(stage),
+      events_(graph.tasks().size(), -1),
+      square_sum_(passes.total_loss() + 1) {}
+
+/// The sum of norms is one task of the graph and every rank's.
+bool StepRunner::is_mine(const Task& task) const {
+  const bool is_every_ones =
+      task.kind == TaskKind::norm && task.lane == Lane::data;
+  return task.stage == stage_ || is_every_ones;
+}
+
+const std::vector<Unit>& StepRunner::chunk(const Task& task) const {
+  return units_.chunks[static_cast<std::size_t>(task.chunk)];
+}
+
+/// Units of the task's segment, the first and one past the last. A chunk that
+/// is not cut into units is cut into runs of layers as even as can be, the ends
+/// with the first and the last.
+std::pair<std::size_t, std::size_t> StepRunner::units_of(
+    const Task& task) const {
+  const std::vector<Unit>& all = chunk(task);
+  const auto segment = static_cast<std::size_t>(task.segment);
+  const auto segments = static_cast<std::size_t>(task.segments);
+  if (context_.strategy.zero > 0) return {segment, segment + 1};
+  const std::size_t before = all.front().kind == UnitKind::embedding ? 1 : 0;
+  const std::size_t after = all.back().kind == UnitKind::head ? 1 : 0;
+  const std::size_t layers = all.size() - before - after;
+  const std::size_t from = before + layers * segment / segments;
+  const std::size_t until = before + layers * (segment + 1) / segments;
+  return {segment == 0 ? 0 : from,
+          segment + 1 == segments ? all.size() : until};
+}
+
+/// What was sent last lies where this pass will write.
+void StepRunner::begin_pass() {
+  if (sent_ >= 0) context_.device.wait(Lane::compute, sent_);
+}
+
+/// The slot of the unit that is gathered and not yet computed with.
+int StepRunner::take_gathered() {
+  if (gathered_slots_.empty()) return 0;
+  const int slot = gathered_slots_.front();
+  gathered_slots_.pop_front();
+  return slot;
+}
+
+void StepRunner::forward(const Task& task) {
+  const PassKey key{task.chunk, task.micro_batch};
+  if (task.opens) begin_pass();
+  if (task.opens) passes_.open_forward(key);
+  const auto [from, until] = units_of(task);
+  const int slot = take_gathered();
+  for (std::size_t unit = from; unit < until; ++unit)
+    passes_.forward(key, unit, slot);
+}
+
+void StepRunner::backward(const Task& task) {
+  const PassKey key{task.chunk, task.micro_batch};
+  if (task.opens) begin_pass();
+  if (task.opens) passes_.open_backward(key);
+  const auto [from, until] = units_of(task);
+  const int slot = take_gathered();
+  int whole_slot = 0;
+  if (context_.strategy.zero >= 2) {
+    whole_slot = next_gradient_++ % kUnitSlots;
+    gradient_slots_[{key, task.segment}] = whole_slot;
+    states_.open_gradients(Lane::compute, chunk(task)[from], whole_slot);
+  }
+  for (std::size_t unit = until; unit-- > from;)
+    passes_.backward(key, unit, slot, whole_slot);
+  if (is_last(task) || context_.strategy.zero >= 2)
+    for (std::size_t unit = from; unit < until; ++unit)
+      states_.sum_over_tensor(chunk(task)[unit], whole_slot);
+  if (task.closes) passes_.close_backward(key);
+}
+
+bool StepRunner::is_last(const Task& task) const {
+  return task.micro_batch + 1 ==
+         micro_batches(context_.strategy, context_.workload);
+}
+
+void StepRunner::gather(const Task& task) {
+  if (task.micro_batch < 0) return states_.gather_updates(task.lane);
+  const int slot = next_gather_++ % kUnitSlots;
+  const auto [from, until] = units_of(task);
+  require(until == from + 1, "units are gathered one by one");
+  states_.gather(task.lane, chunk(task)[from], slot);
+  gathered_slots_.push_back(slot);
+}
+
+void StepRunner::reduce(const Task& task) {
+  if (task.micro_batch < 0) {
+    const Unit& unit = stage_ == 0 ? units_.chunks.front().front()
+                                   : units_.chunks.back().back();
+    const FlatState& table =
+        stage_ == 0 ? unit.flats.front() : unit.flats.back();
+    return groups_.tied.all_reduce(task.lane, states_.shard_of(table).gradients,
+                                   Reduction::sum);
+  }
+  const auto [from, until] = units_of(task);
+  if (context_.strategy.zero == 0)
+    return states_.reduce_whole(
+        task.lane, std::span(chunk(task)).subspan(from, until - from));
+  const PassKey key{task.chunk, task.micro_batch};
+  const int slot =
+      context_.strategy.zero >= 2 ? gradient_slots_.at({key, task.segment}) : 0;
+  states_.reduce(task.lane, chunk(task)[from], slot, is_last(task));
+}
+
+/// Sums losses and squares over all ranks.
+void StepRunner::sum_norms() {
+  Sums mine = fetch(context_.device, passes_.total_loss());
+  if (context_.position.tensor > 0) mine.loss = 0;  // as on tensor rank 0
+  const Sums sum = sum_over(context_.device, groups_.world, mine);
+  result_.loss = sum.loss / tokens();
+  result_.gradient_norm =
+      static_cast<float>(std::sqrt(sum.squares) / numbers_.loss_scale);
+  result_.skipped = !std::isfinite(sum.squares);
+  summed_ = true;
+}
+
+double StepRunner::tokens() const {
+  return static_cast<double>(context_.workload.global_batch) *
+         context_.workload.sequence;
+}
+
+void StepRunner::step() {
+  if (!summed_) sum_norms();  // a world of one has no task for it
+  if (result_.skipped) return;
+  StepNumbers numbers = numbers_.step;
+  numbers.factor = 1 / numbers_.loss_scale;
+  const auto norm = static_cast<float>(result_.gradient_norm);
+  if (numbers_.clip > 0 && norm > numbers_.clip)
+    numbers.factor *= numbers_.clip / norm;
+  states_.step(Lane::compute, numbers);
+}
+
+void StepRunner::perform(const Task& task) {
+  const PassKey key{task.chunk, task.micro_batch};
+  switch (task.kind) {
+    case TaskKind::forward:
+      return forward(task);
+    case TaskKind::backward:
+      return backward(task);
+    case TaskKind::gather:
+      return gather(task);
+    case TaskKind::reduce:
+      return reduce(task);
+    case TaskKind::norm:
+      if (task.lane == Lane::data) return sum_norms();
+      return states_.square_sum(Lane::compute, stage_ == 0, square_sum_);
+    case TaskKind::optimizer:
+      return step();
+    case TaskKind::send:
+    case TaskKind::transfer:
+      break;
+  }
+  require(task.kind == TaskKind::send, "the executor knows this task");
+  if (task.direction == Direction::forward)
+    passes_.send_forward(task.lane, key);
+  else
+    passes_.send_backward(task.lane, key);
+  sent_ = context_.device.record(task.lane);
+}
+
+StepResult StepRunner::run(const TokenFeed& feed, const Numbers& numbers) {
+  numbers_ = numbers;
+  result_ = {};
+  Device& device = context_.device;
+  summed_ = false;
+  gradient_slots_.clear();
+  const int passes = micro_batches(context_.strategy, context_.workload) *
+                     context_.strategy.data;
+  context_.balance =
+      numbers.balance * numbers.loss_scale / static_cast<float>(passes);
+  passes_.begin_step(feed, static_cast<float>(numbers.loss_scale / tokens()));
+  states_.zero_gradients(Lane::compute);
+  for (const TaskId id : graph_.order()) {
+    const Task& task = graph_.tasks()[static_cast<std::size_t>(id)];
+    if (!is_mine(task)) continue;
+    for (const TaskId before : graph_.predecessors(id)) {
+      const Task& other = graph_.tasks()[static_cast<std::size_t>(before)];
+      const EventId event = events_[static_cast<std::size_t>(before)];
+      if (is_mine(other) && other.lane != task.lane && event >= 0)
+        device.wait(task.lane, event);
+    }
+    perform(task);
+    events_[static_cast<std::size_t>(id)] = device.record(task.lane);
+  }
+  device.synchronize();
+  return result_;
+}
+
+}  // namespace ztplan

@@ -1,0 +1,75 @@
+// Runs one rank's part of a step graph: the tasks of its stage in the order of
+// the graph, each lane waiting for what the graph says it waits for.
+#pragma once
+
+#include <deque>
+
+#include "exec/stage_passes.h"
+#include "step/step_graph.h"
+
+namespace ztplan {
+
+/// All groups of one rank, and what its calls counted.
+struct RankGroups {
+  Peers world, pipeline, tied;
+  Holders dense, experts;
+};
+
+struct StepResult {
+  double loss = 0;           // mean over the tokens of the global batch
+  double gradient_norm = 0;  // before clipping
+  bool skipped = false;      // gradients were not finite: nothing was stepped
+};
+
+class StepRunner {
+ public:
+  /// `graph` is the whole step of `units`' strategy. All outlive this.
+  StepRunner(RankContext& context, const StepGraph& graph,
+             const StageUnits& units, StageStates& states, StagePasses& passes,
+             RankGroups& groups, int stage);
+
+  struct Numbers {
+    StepNumbers step;
+    float loss_scale = 1;
+    float clip = 1;         // largest norm of gradients; 0: any
+    float balance = 0.01F;  // weight of the experts' balance loss
+  };
+  /// One step. Every rank of the world makes the same calls.
+  StepResult run(const TokenFeed& feed, const Numbers& numbers);
+
+ private:
+  void perform(const Task& task);
+  void forward(const Task& task);
+  void backward(const Task& task);
+  void gather(const Task& task);
+  void reduce(const Task& task);
+  void sum_norms();
+  void step();
+  std::pair<std::size_t, std::size_t> units_of(const Task& task) const;
+  const std::vector<Unit>& chunk(const Task& task) const;
+  bool is_mine(const Task& task) const;
+  bool is_last(const Task& task) const;
+  void begin_pass();
+  int take_gathered();
+  double tokens() const;
+
+  RankContext& context_;
+  const StepGraph& graph_;
+  const StageUnits& units_;
+  StageStates& states_;
+  StagePasses& passes_;
+  RankGroups& groups_;
+  int stage_;
+  std::vector<EventId> events_;  // by task
+  Numbers numbers_;
+  StepResult result_;
+  double* square_sum_;
+  bool summed_ = false;
+  std::deque<int> gathered_slots_;
+  EventId sent_ = -1;
+  int next_gather_ = 0, next_gradient_ = 0;
+  /// Where the whole gradients of a segment of a pass are.
+  std::map<std::pair<PassKey, int>, int> gradient_slots_;
+};
+
+}  // namespace ztplan
