@@ -1,0 +1,220 @@
+#include "support/training.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "exec/thread_communicator.h"
+#include "spec/catalog.h"
+#include "step/build_step.h"
+
+namespace ztplan {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr Bytes kMemory{std::int64_t{4} << 30};
+constexpr std::uint64_t kSeed = 1234;
+
+/// Tokens of window `index`: any, but the same for every layout.
+std::vector<std::int32_t> window(std::int64_t index, int sequence, int vocab) {
+  std::vector<std::int32_t> tokens;
+  auto state = static_cast<std::uint64_t>(index) * 7919 + 13;
+  for (int i = 0; i <= sequence; ++i) {
+    // Knuth's MMIX generator.
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    tokens.push_back(static_cast<std::int32_t>((state >> 33) %
+                                               static_cast<unsigned>(vocab)));
+  }
+  return tokens;
+}
+
+bool is_every_ones(const Task& task) {
+  return task.kind == TaskKind::norm && task.lane == Lane::data;
+}
+
+Tally planned_calls(const StepGraph& graph, int stage, int steps) {
+  Tally tally;
+  for (const Task& task : graph.tasks()) {
+    if (task.stage != stage && !is_every_ones(task)) continue;
+    for (const Item& item :
+         graph.recipes()[static_cast<std::size_t>(task.recipe)].items)
+      if (const auto* call = std::get_if<Collective>(&item.work))
+        tally.add(item.term, call->op, item.count * steps,
+                  call->bytes * item.count * steps);
+  }
+  return tally;
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainingCase& what)
+      : what_(what),
+        model_(load_model(what.model)),
+        strategy_(parse_strategy(what.strategy, 0)),
+        ranks_(devices(strategy_)),
+        cluster_(load_cluster("dgx-h100", ranks_, {})) {
+    workload_.sequence = what.sequence;
+    workload_.global_batch = what.global_batch;
+    workload_.precision = what.precision;
+    workload_.gradient = Precision::fp32;
+    workload_.engine = "native";
+    workload_.framework = default_framework("native");
+  }
+
+  Training run() {
+    if (const auto misfit = why_illegal(engine_, setting(), strategy_))
+      throw Error(what_.strategy + ": " + misfit->detail);
+    ThreadWorld world(ranks_, kPatience);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks_; ++rank)
+      threads.emplace_back([&, rank] { guarded(world, rank); });
+    for (std::thread& thread : threads) thread.join();
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(result_);
+  }
+
+ private:
+  Setting setting() const { return {model_, cluster_, workload_}; }
+
+  void guarded(ThreadWorld& world, int rank) {
+    const auto device = make_cpu_device(what_.lanes, kMemory);
+    const auto communicator = world.join(rank, *device);
+    try {
+      train_rank(*device, *communicator);
+    } catch (const std::exception& error) {
+      communicator->abort(error.what());
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  void train_rank(Device& device, Communicator& world) {
+    const Setting given = setting();
+    RankEngine rank(device, world, given, engine_, strategy_);
+    rank.initialize(kSeed);
+    for (int step = 0; step < what_.steps; ++step) {
+      StepRunner::Numbers numbers;
+      numbers.step.learning_rate = 1e-3F;
+      // Adam turns rounding noise of gradients that should be 0 into whole
+      // steps: a larger epsilon keeps them small.
+      numbers.step.epsilon = 1e-4F;
+      numbers.step.step = step + 1;
+      const StepResult result = rank.step(
+          [&](std::int64_t index) {
+            return window(index, what_.sequence, model_.vocab);
+          },
+          step, numbers);
+      const std::lock_guard lock(mutex_);
+      if (world.rank() == 0) {
+        result_.losses.push_back(result.loss);
+        result_.gradient_norms.push_back(result.gradient_norm);
+      }
+      collect(rank, step);
+    }
+    const std::lock_guard lock(mutex_);
+    compare_calls(rank, world.rank());
+    compare_memory(device, rank, world.rank());
+  }
+
+  /// Gradients of the first step; weights and moments of the last.
+  void collect(RankEngine& rank, int step) {
+    const bool is_last = step + 1 == what_.steps;
+    for (const auto& chunk : rank.units().chunks)
+      for (const Unit& unit : chunk)
+        for (const FlatState& flat : unit.flats) {
+          const StageStates::Shard shard = rank.states().shard_of(flat);
+          if (step == 0)
+            put(flat, shard.rank, shard.gradients, &WholeTensor::gradients);
+          if (!is_last) continue;
+          put(flat, shard.rank, shard.masters, &WholeTensor::weights);
+          put(flat, shard.rank, shard.first_moment, &WholeTensor::first_moment);
+          put(flat, shard.rank, shard.second_moment,
+              &WholeTensor::second_moment);
+        }
+  }
+
+  /// fp32 `shard` of a flat buffer, to where its elements are in the model.
+  void put(const FlatState& flat, int shard_rank, const Array& shard,
+           std::vector<float> WholeTensor::*member) {
+    const std::int64_t begin = shard_rank * flat.shard;
+    const auto* values = reinterpret_cast<const float*>(shard.data);
+    for (const Parameter& parameter : flat.flat.parameters) {
+      std::vector<float>& whole = result_.tensors[parameter.name].*member;
+      const std::int64_t rows =
+          is_table(parameter) ? model_.vocab : parameter.rows;
+      whole.resize(static_cast<std::size_t>(rows * parameter.columns));
+      for (std::int64_t i = 0; i < parameter.size(); ++i) {
+        const std::int64_t at = parameter.offset + i - begin;
+        if (at < 0 || at >= flat.shard) continue;
+        const std::int64_t row =
+            parameter.first_row + i / parameter.local_columns;
+        const std::int64_t column =
+            parameter.first_column + i % parameter.local_columns;
+        if (row < rows)
+          whole[static_cast<std::size_t>(row * parameter.columns + column)] =
+              values[at];
+      }
+    }
+  }
+  static bool is_table(const Parameter& parameter) {
+    return parameter.name == "embedding.weight" ||
+           parameter.name == "head.weight";
+  }
+
+  void compare_calls(const RankEngine& rank, int number) {
+    const StepGraph graph = build_step(setting(), engine_, strategy_,
+                                       micro_batches(strategy_, workload_));
+    Tally planned = planned_calls(graph, rank.stage(), what_.steps);
+    Tally ran = rank.context().tally;
+    for (int term = 0; term < kTimeTerms; ++term)
+      for (int op = 0; op < kCollectiveOps; ++op) {
+        const auto at = static_cast<TimeTerm>(term);
+        const auto how = static_cast<CollectiveOp>(op);
+        const Tally::Count &plan = planned.at(at, how), &run = ran.at(at, how);
+        if (plan != run)
+          result_.differences.push_back(fmt::format(
+              "rank {}: {} operation {}: planned {} calls of {} bytes, ran {} "
+              "of {}",
+              number, to_text(at), op, plan.calls, plan.bytes.value, run.calls,
+              run.bytes.value));
+      }
+  }
+
+  void compare_memory(const Device& device, const RankEngine& rank,
+                      int number) {
+    const MemoryBreakdown planned = stage_memory(
+        setting(), engine_, strategy_)[static_cast<std::size_t>(rank.stage())];
+    const MemoryUse use = device.use(Tier::device);
+    for (int i = 0; i < kTerms; ++i) {
+      const auto term = static_cast<Term>(i);
+      const Bytes ran = use.at_peak[static_cast<std::size_t>(i)];
+      if (term != Term::overhead && planned[term] != ran)
+        result_.differences.push_back(
+            fmt::format("rank {}: {} planned {} bytes at the peak, ran {}",
+                        number, to_text(term), planned[term].value, ran.value));
+    }
+  }
+
+  const TrainingCase& what_;
+  ModelSpec model_;
+  Strategy strategy_;
+  int ranks_;
+  ClusterSpec cluster_;
+  Workload workload_;
+  const Engine& engine_ = find_engine("native");
+  std::mutex mutex_;
+  Training result_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+Training train(const TrainingCase& what) { return Trainer(what).run(); }
+
+}  // namespace ztplan

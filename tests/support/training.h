@@ -1,0 +1,42 @@
+// Trains a small model with a strategy, ranks as threads of the test, and tells
+// what came out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "exec/cpu_device.h"
+#include "exec/rank_engine.h"
+
+namespace ztplan {
+
+struct TrainingCase {
+  std::string model;     // as --model takes it
+  std::string strategy;  // as --strategy does
+  Precision precision = Precision::fp32;
+  int sequence = 16;
+  int global_batch = 8;
+  int steps = 3;
+  CpuLanes lanes = CpuLanes::immediate;
+};
+
+/// A parameter of the model put together from the ranks that hold it: its
+/// values, gradients after the first step and Adam's moments, row by row.
+struct WholeTensor {
+  std::vector<float> weights, gradients, first_moment, second_moment;
+};
+
+struct Training {
+  std::vector<double> losses, gradient_norms;  // by step
+  std::map<std::string, WholeTensor> tensors;  // by name
+  std::vector<std::string> differences;  // between what was planned and ran:
+                                         // calls and bytes of collectives, peak
+                                         // bytes by term, of every rank
+};
+
+/// Throws `Error` where the strategy is illegal or a rank fails.
+Training train(const TrainingCase& what);
+
+}  // namespace ztplan
