@@ -97,7 +97,7 @@ TEST_CASE("diagnose names the logits of a packed sequence") {
   const json data = answer(
       "diagnose " + log +
       " --model gpt:layers=4,hidden=2048,heads=16,vocab=248320,seq=11600 "
-      "--engine megatron --gpus 1 --strategy micro=1");
+      "--engine deepspeed --gpus 1 --strategy micro=1");
   CHECK(data.at("matches")[0].at("name") == "logits in fp32");
   CHECK(data.at("matches")[0].at("bytes") == 11'522'048'000);
   CHECK(data.at("capacity_bytes").get<double>() ==

@@ -30,11 +30,11 @@ void fill(const ModelSpec& model, const Parameter& parameter,
                         parameter.initial == Initial::residual;
   std::ranges::fill(out, parameter.initial == Initial::one ? 1.0F : 0.0F);
   if (!is_drawn) return;
-  fill_normal(
-      {parameter.name, seed, deviation(model, parameter.initial)},
-      {parameter.first_row, parameter.local_rows, parameter.first_column,
-       parameter.local_columns, parameter.columns},
-      out);
+  fill_normal({parameter.name, seed, deviation(model, parameter.initial)},
+              {parameter.first_row, parameter.local_rows,
+               parameter.first_column, parameter.local_columns},
+              parameter.columns, out);
+
   if (!is_table(parameter)) return;
   const std::int64_t words = std::clamp<std::int64_t>(
       model.vocab - parameter.first_row, 0, parameter.local_rows);
