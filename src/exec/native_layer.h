@@ -5,8 +5,8 @@
 // arXiv 2309.14509); expert ranks hold experts of their own.
 #pragma once
 
-#include "exec/frame_block.h"
 #include "exec/device.h"
+#include "exec/frame_block.h"
 #include "exec/parameters.h"
 #include "exec/peers.h"
 
