@@ -153,11 +153,12 @@ TEST_CASE("P06: sharding frozen weights costs traffic, not memory") {
   CHECK(says(three.at("warnings"), "frozen weights are gathered"));
   CHECK(three.at("time").at("step_seconds").get<double>() >
         10 * two.at("time").at("step_seconds").get<double>());
-  const json trained = run_json(
-                           "memory --model llama3-8b --lora r=8,targets=q,v "
-                           "--gpus 1 --seq 1024 --engine megatron --strategy "
-                           "micro=1 --global-batch 1")
-                           .data;
+  const json trained =
+      run_json(
+          "memory --model llama3-8b --lora r=8,targets=q,v "
+          "--gpus 1 --seq 1024 --engine fsdp --grad-dtype fp32 "
+          "--strategy micro=1 --global-batch 1")
+          .data;
   // 3,407,872 adapters: fp32 gradients of them.
   CHECK(trained.at("plans")[0].at("memory").at("gradients_bytes") ==
         4 * 3'407'872);
