@@ -71,9 +71,6 @@ void initialize_weights(const RankContext& context, const StageStates& states,
                     Bytes{flat.shard * bytes_of(Precision::fp32)});
         device.synchronize();
       }
-  states.round_masters(Lane::compute);
-  states.gather_updates(Lane::compute);
-  device.synchronize();
 }
 
 }  // namespace ztplan

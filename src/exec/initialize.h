@@ -6,10 +6,10 @@
 
 namespace ztplan {
 
-/// Writes masters and weights of this rank's shards. Matrices are normal with
+/// Writes masters of this rank's shards, the weights themselves in fp32.
+/// Matrices are normal with
 /// deviation 0.02, those that add to the stream by sqrt(2 layers) less (GPT-2);
-/// padding of the vocabulary is 0. Under ZeRO 1 and 2 collective: whole weights
-/// are gathered.
+/// padding of the vocabulary is 0.
 void initialize_weights(const RankContext& context, const StageStates& states,
                         std::uint64_t seed);
 

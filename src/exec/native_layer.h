@@ -19,6 +19,7 @@ struct RankContext {
   const Workload& workload;
   const Strategy& strategy;
   Tally tally{};
+  CallSeconds call_seconds{};
   Peers tensor{}, context{}, expert{};
   Position position{};
   /// Positions of this rank's tokens [tokens]; of one of its sequences, and of

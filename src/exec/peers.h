@@ -12,6 +12,10 @@ namespace ztplan {
 
 constexpr int kCollectiveOps = 5;
 
+/// Seconds that calls took on the thread that made them, by term: with the wait
+/// for other ranks. What is waited for a neighbouring stage is `bubble`.
+using CallSeconds = std::array<Seconds, kTimeTerms>;
+
 /// What one rank asked of its groups.
 struct Tally {
   struct Count {
@@ -20,6 +24,7 @@ struct Tally {
     auto operator<=>(const Count&) const = default;
   };
   std::array<std::array<Count, kCollectiveOps>, kTimeTerms> counts{};
+  std::array<Bytes, kTimeTerms> sent{};  // as `sent_bytes` has it
 
   void add(TimeTerm term, CollectiveOp op, std::int64_t calls, Bytes bytes) {
     Count& count = at(term, op);
@@ -29,16 +34,25 @@ struct Tally {
   Count& at(TimeTerm term, CollectiveOp op) {
     return counts[static_cast<std::size_t>(term)][static_cast<std::size_t>(op)];
   }
+  /// Of one of `parts` equal steps.
+  void divide(std::int64_t parts) {
+    for (auto& ops : counts)
+      for (Count& count : ops)
+        count = {count.calls / parts, Bytes{count.bytes.value / parts}};
+    for (Bytes& bytes : sent) bytes = {bytes.value / parts};
+  }
   auto operator<=>(const Tally&) const = default;
 };
 
 class Peers {
  public:
   Peers() = default;
-  /// `group` of `world`: collective over it. `world` and `tally` outlive this.
-  Peers(Communicator& world, const Group& group, TimeTerm term, Tally& tally);
+  /// `group` of `world`: collective over it. What it is given outlives this.
+  Peers(Communicator& world, const Group& group, TimeTerm term, Tally& tally,
+        CallSeconds& seconds);
   /// Ranks of `world` that name the same `color`.
-  Peers(Communicator& world, int color, TimeTerm term, Tally& tally);
+  Peers(Communicator& world, int color, TimeTerm term, Tally& tally,
+        CallSeconds& seconds);
 
   int rank() const { return group_ ? group_->rank() : 0; }
   int size() const { return group_ ? group_->size() : 1; }
@@ -59,10 +73,14 @@ class Peers {
 
  private:
   void count(CollectiveOp op, const Array& large) const;
+  void count(CollectiveOp op, Bytes bytes) const;
+  template <class Call>
+  void timed(TimeTerm term, const Call& call) const;
 
   std::unique_ptr<Communicator> group_;
   TimeTerm term_ = TimeTerm::compute;
   Tally* tally_ = nullptr;
+  CallSeconds* seconds_ = nullptr;
 };
 
 }  // namespace ztplan

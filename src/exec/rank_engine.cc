@@ -12,32 +12,41 @@
 namespace ztplan {
 namespace {
 
-/// Ranks r, r + stride, ... of `world` that lie in one group.
-Peers peers(Communicator& world, const Group& group, TimeTerm term,
-            Tally& tally) {
-  return {world, group, term, tally};
-}
+/// Makes groups of the world for one rank.
+class GroupMaker {
+ public:
+  GroupMaker(Communicator& world, RankContext& context)
+      : world_(world), context_(context) {}
 
-Holders holders(Communicator& world, const Group& whole, int shards,
-                Tally& tally) {
-  const auto data = [&](const Group& group) {
-    return peers(world, group, TimeTerm::data_comm, tally);
-  };
-  return {data(whole), data({shards, whole.stride}),
-          data({whole.size / shards, whole.stride * shards})};
-}
+  Peers peers(const Group& group, TimeTerm term) const {
+    return {world_, group, term, context_.tally, context_.call_seconds};
+  }
+  Peers of_color(int color, TimeTerm term) const {
+    return {world_, color, term, context_.tally, context_.call_seconds};
+  }
+  Holders holders(const Group& whole, int shards) const {
+    const auto data = [&](const Group& group) {
+      return peers(group, TimeTerm::data_comm);
+    };
+    return {data(whole), data({shards, whole.stride}),
+            data({whole.size / shards, whole.stride * shards})};
+  }
+  RankGroups groups() const {
+    const Strategy& s = context_.strategy;
+    RankGroups groups;
+    groups.world = peers({world_.size(), 1}, TimeTerm::data_comm);
+    groups.pipeline = peers({s.pipeline, s.tensor * s.context * s.data},
+                            TimeTerm::pipeline_comm);
+    groups.dense = holders(gradient_group(s), zero_group(s));
+    groups.experts = holders(expert_gradient_group(s),
+                             static_cast<int>(expert_zero_group(s)));
+    return groups;
+  }
 
-RankGroups groups_of(Communicator& world, const Strategy& s, Tally& tally) {
-  const int stage_ranks = s.tensor * s.context * s.data;
-  RankGroups groups;
-  groups.world = peers(world, {world.size(), 1}, TimeTerm::data_comm, tally);
-  groups.pipeline =
-      peers(world, {s.pipeline, stage_ranks}, TimeTerm::pipeline_comm, tally);
-  groups.dense = holders(world, gradient_group(s), zero_group(s), tally);
-  groups.experts = holders(world, expert_gradient_group(s),
-                           static_cast<int>(expert_zero_group(s)), tally);
-  return groups;
-}
+ private:
+  Communicator& world_;
+  RankContext& context_;
+};
 
 }  // namespace
 
@@ -45,7 +54,7 @@ struct RankEngine::Parts {
   Parts(Device& device, Communicator& world, const Setting& setting,
         const Engine& engine, const Strategy& strategy)
       : context{device, setting.model, setting.workload, strategy},
-        groups(groups_of(world, strategy, context.tally)),
+        groups(GroupMaker(world, context).groups()),
         stage(world.rank() /
               (strategy.tensor * strategy.context * strategy.data)) {
     join(world);
@@ -64,21 +73,18 @@ struct RankEngine::Parts {
 
   void join(Communicator& world) {
     const Strategy& s = context.strategy;
-    Tally& tally = context.tally;
-    context.tensor =
-        peers(world, tensor_group(s), TimeTerm::tensor_comm, tally);
-    context.context =
-        peers(world, context_group(s), TimeTerm::context_comm, tally);
-    context.expert =
-        peers(world, expert_group(s), TimeTerm::expert_comm, tally);
+    const GroupMaker make(world, context);
+    context.tensor = make.peers(tensor_group(s), TimeTerm::tensor_comm);
+    context.context = make.peers(context_group(s), TimeTerm::context_comm);
+    context.expert = make.peers(expert_group(s), TimeTerm::expert_comm);
     context.position = {context.tensor.rank(), context.expert.rank()};
     data_rank = groups.dense.whole.rank() / s.context;
     if (!context.model.tied || s.pipeline == 1) return;
     const bool is_end = stage == 0 || stage == s.pipeline - 1;
     const int stage_ranks = s.tensor * s.context * s.data;
-    groups.tied = Peers(
-        world, is_end ? world.rank() % stage_ranks : stage_ranks + world.rank(),
-        TimeTerm::data_comm, tally);
+    groups.tied = make.of_color(
+        is_end ? world.rank() % stage_ranks : stage_ranks + world.rank(),
+        TimeTerm::data_comm);
   }
 
   /// One block: of all tokens, of one sequence of each context rank, of a whole
@@ -160,6 +166,13 @@ RankEngine::~RankEngine() = default;
 
 void RankEngine::initialize(std::uint64_t seed) {
   initialize_weights(parts_->context, *parts_->states, seed);
+  settle_weights();
+}
+
+void RankEngine::settle_weights() {
+  parts_->states->round_masters(Lane::compute);
+  parts_->states->gather_updates(Lane::compute);
+  parts_->context.device.synchronize();
   parts_->context.tally = {};  // of steps
 }
 
@@ -172,7 +185,7 @@ StepResult RankEngine::step(const Windows& windows, std::int64_t number,
 }
 
 const StageUnits& RankEngine::units() const { return parts_->units; }
-StageStates& RankEngine::states() { return *parts_->states; }
+const StageStates& RankEngine::states() const { return *parts_->states; }
 const RankContext& RankEngine::context() const { return parts_->context; }
 int RankEngine::stage() const { return parts_->stage; }
 

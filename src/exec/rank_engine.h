@@ -30,8 +30,11 @@ class RankEngine {
   StepResult step(const Windows& windows, std::int64_t number,
                   const StepRunner::Numbers& numbers);
 
+  /// Makes weights of masters that were written: collective.
+  void settle_weights();
+
   const StageUnits& units() const;
-  StageStates& states();
+  const StageStates& states() const;
   const RankContext& context() const;
   int stage() const;
 

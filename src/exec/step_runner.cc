@@ -227,6 +227,27 @@ StepResult StepRunner::run(const TokenFeed& feed, const Numbers& numbers) {
       numbers.balance * numbers.loss_scale / static_cast<float>(passes);
   passes_.begin_step(feed, static_cast<float>(numbers.loss_scale / tokens()));
   states_.zero_gradients(Lane::compute);
+  context_.call_seconds = {};
+  in_optimizer_ = in_offload_ = {};
+  result_.spans.assign(graph_.tasks().size(), {});
+  start_ = Clock::now();
+  run_tasks();
+  device.synchronize();
+  settle_terms(now());
+  return result_;
+}
+
+Seconds StepRunner::now() const {
+  return {std::chrono::duration<double>(Clock::now() - start_).count()};
+}
+
+Seconds StepRunner::in_calls() const {
+  Seconds sum;
+  for (const Seconds term : context_.call_seconds) sum += term;
+  return sum;
+}
+
+void StepRunner::run_tasks() {
   for (const TaskId id : graph_.order()) {
     const Task& task = graph_.tasks()[static_cast<std::size_t>(id)];
     if (!is_mine(task)) continue;
@@ -234,13 +255,28 @@ StepResult StepRunner::run(const TokenFeed& feed, const Numbers& numbers) {
       const Task& other = graph_.tasks()[static_cast<std::size_t>(before)];
       const EventId event = events_[static_cast<std::size_t>(before)];
       if (is_mine(other) && other.lane != task.lane && event >= 0)
-        device.wait(task.lane, event);
+        context_.device.wait(task.lane, event);
     }
+    const Seconds start = now(), calls = in_calls();
     perform(task);
-    events_[static_cast<std::size_t>(id)] = device.record(task.lane);
+    events_[static_cast<std::size_t>(id)] = context_.device.record(task.lane);
+    const Seconds end = now();
+    result_.spans[static_cast<std::size_t>(id)] = {start, end};
+    const Seconds own = end - start - (in_calls() - calls);
+    if (task.kind == TaskKind::norm || task.kind == TaskKind::optimizer)
+      in_optimizer_ += own;
+    if (task.kind == TaskKind::transfer) in_offload_ += own;
   }
-  device.synchronize();
-  return result_;
+}
+
+void StepRunner::settle_terms(Seconds total) {
+  result_.terms = context_.call_seconds;
+  const auto at = [&](TimeTerm term) -> Seconds& {
+    return result_.terms[static_cast<std::size_t>(term)];
+  };
+  at(TimeTerm::optimizer) += in_optimizer_;
+  at(TimeTerm::offload) += in_offload_;
+  at(TimeTerm::compute) += total - in_calls() - in_optimizer_ - in_offload_;
 }
 
 }  // namespace ztplan

@@ -2,10 +2,12 @@
 // the graph, each lane waiting for what the graph says it waits for.
 #pragma once
 
+#include <chrono>
 #include <deque>
 
 #include "exec/stage_passes.h"
 #include "step/step_graph.h"
+#include "step/timeline.h"
 
 namespace ztplan {
 
@@ -15,10 +17,14 @@ struct RankGroups {
   Holders dense, experts;
 };
 
+/// Where a rank's time went: calls of its groups by their term, what it waited
+/// for other stages, its optimizer, and the rest as compute.
 struct StepResult {
   double loss = 0;           // mean over the tokens of the global batch
   double gradient_norm = 0;  // before clipping
   bool skipped = false;      // gradients were not finite: nothing was stepped
+  std::array<Seconds, kTimeTerms> terms{};
+  std::vector<Span> spans;  // of this stage's tasks, by task; others empty
 };
 
 class StepRunner {
@@ -47,6 +53,11 @@ class StepRunner {
   void step();
   std::pair<std::size_t, std::size_t> units_of(const Task& task) const;
   const std::vector<Unit>& chunk(const Task& task) const;
+  using Clock = std::chrono::steady_clock;
+  Seconds now() const;
+  Seconds in_calls() const;
+  void run_tasks();
+  void settle_terms(Seconds total);
   bool is_mine(const Task& task) const;
   bool is_last(const Task& task) const;
   void begin_pass();
@@ -65,6 +76,8 @@ class StepRunner {
   StepResult result_;
   double* square_sum_;
   bool summed_ = false;
+  Clock::time_point start_;
+  Seconds in_optimizer_, in_offload_;  // of a step, with no calls of groups
   std::deque<int> gathered_slots_;
   EventId sent_ = -1;
   int next_gather_ = 0, next_gradient_ = 0;
