@@ -144,11 +144,10 @@ TEST_CASE("a step of too many passes is priced, but not walked") {
 
 TEST_CASE(
     "a stage that trains nothing, and a host without drives, are priced") {
-  CHECK(
-      run_line(
-          "memory --model gpt2 --gpus 8 --lora r=1 --engine native --strategy "
-          "pp=2,stages=0-12 --global-batch 8")
-          .exit_code == 0);
+  CHECK(run_line("memory --model gpt2 --gpus 8 --lora r=1 --engine deepspeed "
+                 "--strategy "
+                 "pp=2,stages=0-12 --global-batch 8")
+            .exit_code == 0);
   CHECK(run_line(
             "memory --model llama3-8b --gpus 16 --nvme off --engine deepspeed "
             "--seq 2048 --global-batch 16 --strategy zero=3,offload=cpu")

@@ -57,7 +57,7 @@ const std::map<std::string, std::string> kValues = {
     {"--param-dtype", "--engine fsdp --param-dtype fp32"},
     {"--lora", "--engine fsdp --lora r=8,targets=q,v"},
     {"--quantize", "--engine fsdp --lora r=8 --quantize nf4,double"},
-    {"--loss", "--engine native --loss eager"},
+    {"--loss", "--loss eager"},
     {"--load", "--engine deepspeed --zero 3 --load replicated"},
     {"--objective", "--gpus 64 --objective gpus"},
 };

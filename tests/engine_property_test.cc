@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strategy/stages.h"
+#include "support/any_engine.h"
 #include "support/setting_case.h"
 
 using namespace ztplan;
@@ -211,7 +212,9 @@ TEST_CASE("any strategy gets a verdict, and a misfit that says why") {
     const SettingCase world = any_case(random);
     const Strategy strategy = any_strategy(random);
     CAPTURE(to_text(strategy));
-    for (const Engine* engine : engines()) {
+    std::vector<const Engine*> all(engines().begin(), engines().end());
+    all.push_back(&any_engine());
+    for (const Engine* engine : all) {
       const auto misfit = why_illegal(*engine, world.setting(), strategy);
       if (!misfit) {
         ++legal;
@@ -231,7 +234,7 @@ TEST_CASE("a legal strategy uses every device, layer and sequence of a batch") {
   for (int round = 0; round < 20000; ++round) {
     const SettingCase world = any_case(random);
     const Strategy s = any_strategy(random);
-    const Engine& engine = find_engine("native");
+    const Engine& engine = any_engine();
     if (why_illegal(engine, world.setting(), s)) continue;
     CAPTURE(to_text(s));
     REQUIRE(devices(s) == world.cluster.devices);

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "support/any_engine.h"
 #include "support/setting_case.h"
 
 using namespace ztplan;
@@ -67,11 +68,9 @@ constexpr RuleRow kRows[] = {
     {"gradient-precision", keep, "tp=8", fp16_gradients, "tp=8"},
 };
 
-const Engine& native() { return find_engine("native"); }
-
 const Rule* rule_of(const Strategy& strategy) {
   const SettingCase world = small_case();
-  return broken_rule(native(), world.setting(), strategy);
+  return broken_rule(any_engine(), world.setting(), strategy);
 }
 
 }  // namespace
@@ -81,9 +80,9 @@ TEST_CASE("each common rule tells a legal strategy from an illegal one") {
     CAPTURE(row.rule);
     SettingCase world = small_case();
     row.change(world);
-    CHECK(verdict(native(), world, row.legal) == "legal");
+    CHECK(verdict(any_engine(), world, row.legal) == "legal");
     row.spoil(world);
-    CHECK(verdict(native(), world, row.illegal) == row.rule);
+    CHECK(verdict(any_engine(), world, row.illegal) == row.rule);
   }
 }
 
@@ -125,7 +124,7 @@ TEST_CASE("a misfit says the rule, the values, the nearest and the source") {
     SettingCase world = small_case();
     row.change(world);
     row.spoil(world);
-    const Misfit misfit = misfit_of(native(), world, row.illegal);
+    const Misfit misfit = misfit_of(any_engine(), world, row.illegal);
     CAPTURE(row.rule);
     CHECK(misfit.rule == row.rule);
     CHECK(misfit.engine == "any");
@@ -139,30 +138,30 @@ TEST_CASE("layers that do not divide get every even cut and an uneven one") {
   // NVIDIA/Megatron-LM issue 1304: 30 layers on 4 stages.
   SettingCase world = small_case();
   world.model.layers[0].count = 30;
-  const Misfit misfit = misfit_of(native(), world, "pp=4");
+  const Misfit misfit = misfit_of(any_engine(), world, "pp=4");
   CHECK(misfit.detail == "30 layers are not divisible by pp 4");
   CHECK(misfit.nearest ==
         "even stages: pp 1, 2, 3, 5, 6, 10, 15 or 30; uneven: stages=7-8-8-7");
-  CHECK(verdict(native(), world, "pp=4,stages=7-8-8-7") == "legal");
-  CHECK(verdict(native(), world, "pp=4,stages=ends") == "legal");
+  CHECK(verdict(any_engine(), world, "pp=4,stages=7-8-8-7") == "legal");
+  CHECK(verdict(any_engine(), world, "pp=4,stages=ends") == "legal");
 }
 
 TEST_CASE("uneven stages are offered chunk by chunk under interleaving") {
   SettingCase world = small_case();
   world.model.layers[0].count = 61;  // DeepSeek-V3
-  const Misfit misfit = misfit_of(native(), world, "pp=4,vpp=2");
+  const Misfit misfit = misfit_of(any_engine(), world, "pp=4,vpp=2");
   CHECK(misfit.nearest == "even stages: none; uneven: stages=7-8-8-8-8-8-7-7");
-  CHECK(verdict(native(), world, "pp=4,vpp=2,stages=7-8-8-8-8-8-7-7") ==
+  CHECK(verdict(any_engine(), world, "pp=4,vpp=2,stages=7-8-8-8-8-8-7-7") ==
         "legal");
 }
 
 TEST_CASE("stages that do not add up are named with what they hold") {
   const SettingCase world = small_case();
-  const Misfit misfit = misfit_of(native(), world, "pp=4,stages=3-3-3-2");
+  const Misfit misfit = misfit_of(any_engine(), world, "pp=4,stages=3-3-3-2");
   CHECK(misfit.detail ==
         "stages=3-3-3-2 is 4 numbers with 11 layers; pp 4 needs 4 numbers "
         "with 12 layers");
-  CHECK(misfit_of(native(), world, "pp=4,vpp=2,stages=3-3-3-3").detail ==
+  CHECK(misfit_of(any_engine(), world, "pp=4,vpp=2,stages=3-3-3-3").detail ==
         "stages=3-3-3-3 is 4 numbers with 12 layers; pp 4 needs 4 multiples "
         "of vpp 2, or 8 numbers, with 12 layers");
 }
@@ -173,7 +172,7 @@ TEST_CASE("a batch that does not divide gets the two around it") {
   world.cluster.devices = 7;
   world.cluster.levels = {level_of("node", 7)};
   world.workload.global_batch = 256;
-  const Misfit misfit = misfit_of(native(), world, "micro=2");
+  const Misfit misfit = misfit_of(any_engine(), world, "micro=2");
   CHECK(misfit.detail ==
         "global batch 256 is not a multiple of dp*micro = "
         "7*2 = 14");
@@ -195,7 +194,7 @@ TEST_CASE("Ulysses is legal for exactly the sizes its maintainers give") {
       Strategy s;
       s.context = cp;
       s.context_kind = ContextKind::ulysses;
-      const Rule* rule = broken_rule(native(), world.setting(), s);
+      const Rule* rule = broken_rule(any_engine(), world.setting(), s);
       CAPTURE(cp);
       CHECK((rule == nullptr) == row.legal.contains(cp));
       if (rule) CHECK(rule->name == std::string("ulysses-heads"));
@@ -207,7 +206,7 @@ TEST_CASE("a Ulysses misfit lists the whole set") {
   SettingCase world = small_case();
   heads(world, 40, 8);
   world.cluster.devices = 16;
-  const Misfit misfit = misfit_of(native(), world, "cp=16,cp_type=ulysses");
+  const Misfit misfit = misfit_of(any_engine(), world, "cp=16,cp_type=ulysses");
   CHECK(misfit.detail ==
         "Ulysses scatters 40 heads over cp 16: cp must divide them, and "
         "divide or be divided by the 8 key/value heads");
@@ -220,17 +219,17 @@ TEST_CASE("nearest sizes are the closest that the rule allows") {
   SettingCase world = small_case();
   heads(world, 96, 96);
   world.cluster.devices = 80;
-  CHECK(misfit_of(native(), world, "tp=5,dp=16").nearest == "tp 4 or 6");
-  CHECK(misfit_of(native(), world, "tp=8,dp=3").nearest == "dp 10");
+  CHECK(misfit_of(any_engine(), world, "tp=5,dp=16").nearest == "tp 4 or 6");
+  CHECK(misfit_of(any_engine(), world, "tp=8,dp=3").nearest == "dp 10");
   world.cluster.devices = 7;
-  CHECK(misfit_of(native(), world, "tp=2,dp=4").nearest ==
+  CHECK(misfit_of(any_engine(), world, "tp=2,dp=4").nearest ==
         "6 GPUs or 8 GPUs or tp 1 or tp 7");
 }
 
 TEST_CASE("an encoder keeps its sequence whole as well as its layers") {
   SettingCase world = small_case();
   encoder(world);
-  CHECK(verdict(native(), world, "cp=2") == "encoder-whole");
+  CHECK(verdict(any_engine(), world, "cp=2") == "encoder-whole");
 }
 
 TEST_CASE("stages are given once") {
@@ -242,17 +241,17 @@ TEST_CASE("stages are given once") {
 TEST_CASE("a causal ring needs two chunks a rank, another one") {
   SettingCase world = small_case();
   world.workload.sequence = 2044;
-  CHECK(verdict(native(), world, "cp=4") == "sequence-context");
+  CHECK(verdict(any_engine(), world, "cp=4") == "sequence-context");
   attention(world).causal = false;
-  CHECK(verdict(native(), world, "cp=4") == "legal");
+  CHECK(verdict(any_engine(), world, "cp=4") == "legal");
 }
 
 TEST_CASE("latent attention projects keys and values for every head") {
   SettingCase world = small_case();
   heads(world, 16, 3);
-  CHECK(verdict(native(), world, "tp=8") == "kv-heads-divide");
+  CHECK(verdict(any_engine(), world, "tp=8") == "kv-heads-divide");
   attention(world).latent.kv_rank = 512;
-  CHECK(verdict(native(), world, "tp=8") == "legal");
+  CHECK(verdict(any_engine(), world, "tp=8") == "legal");
 }
 
 TEST_CASE("experts are whole on a tensor rank, what all share is cut") {
@@ -261,9 +260,9 @@ TEST_CASE("experts are whole on a tensor rank, what all share is cut") {
   FeedForward& ffn = world.model.layers[0].layer.ffn;
   ffn.width = 0;
   ffn.expert_width = 1001;
-  CHECK(verdict(native(), world, "tp=8") == "legal");
+  CHECK(verdict(any_engine(), world, "tp=8") == "legal");
   ffn.shared_width = 1001;
-  CHECK(verdict(native(), world, "tp=8") == "width-divides");
+  CHECK(verdict(any_engine(), world, "tp=8") == "width-divides");
 }
 
 TEST_CASE("gradients may be as wide as the weights or fp32") {
@@ -275,7 +274,7 @@ TEST_CASE("gradients may be as wide as the weights or fp32") {
         {Precision::fp16, "gradient-precision"},
         {Precision::fp8, "gradient-precision"}}) {
     world.workload.gradient = gradient;
-    CHECK(verdict(native(), world, "tp=8") == expected);
+    CHECK(verdict(any_engine(), world, "tp=8") == expected);
   }
 }
 
@@ -285,13 +284,13 @@ TEST_CASE("a device without the format names those it has") {
   device.name = "Tesla V100";
   device.architecture = "Volta";
   device.bf16 = device.fp8 = FlopsPerSecond{0};
-  const Misfit misfit = misfit_of(native(), world, "tp=8");
+  const Misfit misfit = misfit_of(any_engine(), world, "tp=8");
   CHECK(misfit.detail == "Tesla V100 (Volta) has no bf16 arithmetic");
   CHECK(misfit.nearest == "precision fp16, fp32");
 }
 
 TEST_CASE("sharded gradients and pipelines meet where the engine allows") {
   const SettingCase world = small_case();
-  CHECK(verdict(native(), world, "pp=2,zero=2") == "legal");
-  CHECK(verdict(native(), world, "pp=2,zero=3") == "legal");
+  CHECK(verdict(any_engine(), world, "pp=2,zero=2") == "legal");
+  CHECK(verdict(any_engine(), world, "pp=2,zero=3") == "legal");
 }

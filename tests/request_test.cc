@@ -57,7 +57,7 @@ TEST_CASE("every default that is taken is told") {
   CHECK(taken(asked, "--precision") == "bf16");
   CHECK(taken(asked, "--grad-dtype") == "fp32");
   CHECK(taken(asked, "--attention") == "flash");
-  CHECK(taken(asked, "--engine") == "megatron, native");
+  CHECK(taken(asked, "--engine") == "megatron first");
   CHECK(asked.question.workload.engine == "megatron");
   CHECK(taken(asked, "--gpus").empty());
 }

@@ -107,7 +107,8 @@ class Asking {
     } else {
       const auto all = default_engines();
       question.engines.assign(all.begin(), all.end());
-      told("--engine", names_of(question.engines), "the default");
+      told("--engine", fmt::format("{} first", question.engines.front()->name),
+           "the default");
     }
     question.workload.engine = question.engines.front()->name;
     if (!versioned) {
@@ -115,14 +116,6 @@ class Asking {
       told("--engine-version", framework.id, "the engine's");
     }
     question.calibration = calibration_for(question.cluster.device, framework);
-  }
-
-  static std::string names_of(const std::vector<const Engine*>& engines) {
-    std::string names;
-    for (const Engine* engine : engines) {
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", engine->name);
-    }
-    return names;
   }
 
   void choose_sequence() {

@@ -37,7 +37,7 @@ std::span<const Engine* const> engines() {
 }
 
 std::span<const Engine* const> default_engines() {
-  constexpr std::size_t kSearched = 2;  // the first two of all
+  constexpr std::size_t kSearched = 4;  // the first of all
   return engines().first(kSearched);
 }
 

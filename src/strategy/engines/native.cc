@@ -1,6 +1,12 @@
-// ztplan's own executor: whatever the common rules allow.
+// ztplan's own executor, src/exec: the models, numbers and cuts it has code
+// for.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
+#include "strategy/engines/rules.h"
 
 namespace ztplan {
 namespace {
@@ -12,17 +18,131 @@ constexpr int kVocabMultiple = 64;
 // large enough for a ring to reach its bandwidth.
 constexpr std::int64_t kBucketElements = 40'000'000;
 
-// Two buckets: one is filled while the other is reduced. Gradients go to
-// the host, and weights come back, in pieces.
-constexpr EngineMemory kMemory = {.loss = LossKernel::vocab_parallel,
-                                  .buckets_sharded = 2,
-                                  .buckets = 2,
-                                  .buckets_beside = 2,
-                                  .host_gradient_bytes = 0,
-                                  .source = "ztplan: double-buffered buckets"};
+/// What a layer has that no kernel is there for; null when it has nothing.
+const char* foreign_part(const Attention& a) {
+  if (a.is_latent()) return "latent attention";
+  if (a.qk_norm != QkNorm::none) return "norms of queries and keys";
+  if (a.sinks) return "attention sinks";
+  if (a.cross) return "attention over an encoder";
+  return nullptr;
+}
+const char* foreign_part(const FeedForward& f) {
+  if (f.shared_gate) return "a gate of shared experts";
+  if (f.router_bias) return "a bias of the router";
+  if (f.is_moe() && f.bias) return "biases of experts";
+  return nullptr;
+}
+const char* foreign_part(const Layer& layer) {
+  if (layer.norms != 2) return "layers with other than two norms";
+  if (const char* part = foreign_part(layer.attention)) return part;
+  return foreign_part(layer.ffn);
+}
+const char* foreign_part(const ModelSpec& model) {
+  const bool has_positions = model.positions == Positions::none ||
+                             model.positions == Positions::learned ||
+                             model.positions == Positions::rotary;
+  if (!has_positions) return "alibi or relative positions";
+  if (model.embedding_norm) return "a norm of the embedding";
+  if (model.embedding_size > 0) return "a narrow embedding";
+  if (model.head_bias) return "a bias of the head";
+  if (!model.final_norm) return "no final norm";
+  if (model.encoder_layers > 0) return "an encoder";
+  for (const LayerGroup& group : model.layers)
+    if (const char* part = foreign_part(group.layer)) return part;
+  return nullptr;
+}
 
-constexpr Engine kEngine = {"native",        "ztplan 0.1", {},  kVocabMultiple,
-                            kBucketElements, &kMemory,     true};
+bool model_broken(const Setting& g, const Strategy&) {
+  return foreign_part(g.model) != nullptr;
+}
+Misfit explain_model(const Setting& g, const Strategy&) {
+  return because(fmt::format("{} has {}, which the executor has no code for",
+                             g.model.name, foreign_part(g.model)),
+                 "--engine megatron, deepspeed or fsdp");
+}
+
+bool numbers_broken(const Setting& g, const Strategy&) {
+  const Workload& w = g.workload;
+  return w.precision == Precision::fp8 || w.gradient != Precision::fp32 ||
+         w.moments != Precision::fp32 || w.parameter || w.adapters.any() ||
+         w.quantize != Quantize::none || w.optimizer != OptimizerKind::adam ||
+         w.loss;
+}
+constexpr char kNumbers[] =
+    "the executor computes in fp32, bf16 or fp16, with fp32 gradients, masters "
+    "and moments of AdamW, every weight trained";
+constexpr char kNumbersNearest[] =
+    "--precision bf16 without --optimizer, dtypes, --loss, --lora and "
+    "--quantize";
+
+bool tuning_broken(const Setting&, const Strategy& s) {
+  const Tuning& t = s.tuning;
+  return t.compression != Compression::none || t.communication || t.bucket ||
+         t.prefetch || t.live || t.persistent || t.secondary > 0 ||
+         t.quantized_weights;
+}
+constexpr char kTuning[] =
+    "the executor reduces fp32 gradients unit by unit and gathers one unit "
+    "ahead";
+constexpr char kTuningNearest[] = "overlap and load alone";
+
+bool recompute_broken(const Setting&, const Strategy& s) {
+  return s.recompute.op;
+}
+constexpr char kRecompute[] =
+    "recompute=selective:op is of torchtitan's operations";
+constexpr char kRecomputeNearest[] =
+    "any of attention, norms, activation; or full";
+
+/// Key/value heads of one rank, of tensor and, under Ulysses, of context.
+int head_parts(const Strategy& s) {
+  const bool trades = s.context > 1 && s.context_kind == ContextKind::ulysses;
+  return trades ? s.tensor * s.context : s.tensor;
+}
+bool key_heads_broken(const Setting& g, const Strategy& s) {
+  return std::ranges::any_of(g.model.layers, [&](const LayerGroup& group) {
+    return group.layer.attention.kv_heads % head_parts(s) != 0;
+  });
+}
+Misfit explain_key_heads(const Setting& g, const Strategy& s) {
+  const int heads = g.model.layers.front().layer.attention.kv_heads;
+  return because(
+      fmt::format("key/value heads {} are not a multiple of {}, and the "
+                  "executor holds none twice",
+                  heads, head_parts(s)),
+      fmt::format("tp (times cp under ulysses) that divides {}", heads));
+}
+
+bool experts_broken(const Setting& g, const Strategy& s) {
+  const bool has_experts = std::ranges::any_of(
+      g.model.layers,
+      [](const LayerGroup& group) { return group.layer.ffn.is_moe(); });
+  return has_experts && s.tensor > 1 && !s.sequence_parallel;
+}
+constexpr char kExperts[] =
+    "tensor ranks route a part of the sequence each, which sp=0 does not cut";
+constexpr char kExpertsNearest[] = "sp=1, or tp 1";
+
+constexpr const char* kSource = "ztplan, src/exec";
+constexpr Rule kRules[] = {
+    {"executed-model", kSource, model_broken, explain_model},
+    {"executed-numbers", kSource, numbers_broken,
+     told<kNumbers, kNumbersNearest>},
+    {"executed-tuning", kSource, tuning_broken, told<kTuning, kTuningNearest>},
+    {"executed-recompute", kSource, recompute_broken,
+     told<kRecompute, kRecomputeNearest>},
+    {"executed-key-heads", kSource, key_heads_broken, explain_key_heads},
+    {"executed-experts", kSource, experts_broken,
+     told<kExperts, kExpertsNearest>},
+};
+
+constexpr EngineMemory kMemory = {.loss = LossKernel::fused,
+                                  .host_gradient_bytes = 0,
+                                  .source = "ztplan, src/exec"};
+
+constexpr Engine kEngine = {
+    "native",        "ztplan 0.1", kRules, kVocabMultiple,
+    kBucketElements, &kMemory,     true};
 
 }  // namespace
 

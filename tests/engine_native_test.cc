@@ -1,0 +1,38 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "support/setting_case.h"
+
+using namespace ztplan;
+
+namespace {
+
+Layer& layer(SettingCase& w) { return w.model.layers.front().layer; }
+
+void alibi(SettingCase& w) { w.model.positions = Positions::alibi; }
+void lion(SettingCase& w) { w.workload.optimizer = OptimizerKind::lion; }
+void one_key_head(SettingCase& w) { layer(w).attention.kv_heads = 1; }
+void experts(SettingCase& w) {
+  FeedForward& f = layer(w).ffn;
+  f.experts = 8;
+  f.top_k = 2;
+  f.expert_width = f.width;
+  f.bias = false;
+}
+
+const std::vector<RuleRow> kRows{
+    {"executed-model", keep, "tp=8", alibi, "tp=8"},
+    {"executed-numbers", keep, "zero=3", lion, "zero=3"},
+    {"executed-tuning", keep, "zero=1,overlap=0", keep, "zero=3,prefetch=1e7"},
+    {"executed-recompute", keep, "recompute=selective:norms+activation", keep,
+     "recompute=selective:op"},
+    {"executed-key-heads", one_key_head, "dp=16", keep, "tp=2"},
+    {"executed-experts", experts, "tp=2,sp=1,ep=2", keep, "tp=2,ep=2"},
+};
+
+}  // namespace
+
+TEST_CASE("each rule of the executor tells legal from illegal") {
+  check_rules(find_engine("native"), kRows);
+}
