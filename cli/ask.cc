@@ -260,6 +260,18 @@ double parse_price(const std::string& typed) {
   return value;
 }
 
+double parse_number(std::string_view flag, const std::string& typed,
+                    double least, double most) {
+  double value = 0;
+  const auto [stop, problem] =
+      std::from_chars(typed.data(), typed.data() + typed.size(), value);
+  const bool whole = stop == typed.data() + typed.size();
+  const bool in_range = least <= value && value <= most;
+  if (problem != std::errc{} || !whole || !in_range)
+    refuse(flag, typed, fmt::format("a number from {} to {}", least, most));
+  return value;
+}
+
 double parse_share(std::string_view flag, const std::string& typed) {
   const bool percent = typed.ends_with('%');
   const std::string number =

@@ -34,6 +34,9 @@ std::vector<int> parse_list(std::string_view flag, const std::string& typed,
 double parse_tokens(std::string_view flag, const std::string& typed);
 /// "2.5": USD, above 0 and finite.
 double parse_price(const std::string& typed);
+/// "3e-4": a number from `least` to `most`.
+double parse_number(std::string_view flag, const std::string& typed,
+                    double least, double most);
 /// "5%" or "0.05": a share below 1.
 double parse_share(std::string_view flag, const std::string& typed);
 

@@ -171,6 +171,35 @@ constexpr Flag kTolerance[] = {
          &Flags::tolerance),
 };
 
+constexpr Flag kRun[] = {
+    text("--data", "FILE", "text, or token shards (.bin); several: a,b",
+         &Flags::data),
+    text("--tokenizer", "FILE", "byte pairs of the text (default: its bytes)",
+         &Flags::tokenizer),
+    text("--steps", "N", "steps in all (default: 20)", &Flags::steps),
+    text("--learning-rate", "R", "highest (default: 3e-4)",
+         &Flags::learning_rate),
+    text("--warmup", "N", "steps to get there (default: a tenth)",
+         &Flags::warmup),
+    text("--weight-decay", "R", "of matrices (default: 0.1)",
+         &Flags::weight_decay),
+    text("--clip", "R", "largest gradient norm; 0: any (default: 1)",
+         &Flags::clip),
+    text("--seed", "N", "of weights and order of samples (default: 1)",
+         &Flags::seed),
+    text("--device", "D", "cpu (default)", &Flags::device),
+};
+
+constexpr Flag kCheckpoint[] = {
+    text("--checkpoint", "FOLDER", "where states are saved (default: nowhere)",
+         &Flags::checkpoint),
+    text("--save-every", "N", "steps between (default: at the end alone)",
+         &Flags::save_every),
+    text("--keep", "N", "newest checkpoints that stay (default: 2)",
+         &Flags::keep),
+    on("--resume", "go on from the newest checkpoint", &Flags::resume),
+};
+
 constexpr Flag kOutput[] = {
     text("--format", "F", "table, json, csv or md (default: table)",
          &Flags::format),
@@ -295,6 +324,8 @@ const FlagGroup kBudgetFlags{"Budget", kBudget};
 const FlagGroup kMemoryFlags{"Curve", kMemory};
 const FlagGroup kTraceFlags{"Trace", kTrace};
 const FlagGroup kToleranceFlags{"Check", kTolerance};
+const FlagGroup kRunFlags{"Run", kRun};
+const FlagGroup kCheckpointFlags{"Checkpoints", kCheckpoint};
 const FlagGroup kOutputFlags{"Output", kOutput};
 
 Flags parse_flags(const std::string& command,

@@ -23,6 +23,9 @@ struct Flags {
   std::string top, objective, margin;
   std::string output, trace, tolerance;
   std::string target, launcher, versus, tokens, price, why_not;
+  std::string data, steps, seed, learning_rate, warmup, weight_decay, clip;
+  std::string device, checkpoint, save_every, keep, tokenizer;
+  bool resume = false;
   std::string format, color;
   bool strict = false, over_time = false, force = false;
   bool json = false, timing = false, quiet = false, verbose = false;
@@ -59,6 +62,8 @@ extern const FlagGroup kBudgetFlags;
 extern const FlagGroup kMemoryFlags;
 extern const FlagGroup kTraceFlags;
 extern const FlagGroup kToleranceFlags;
+extern const FlagGroup kRunFlags;
+extern const FlagGroup kCheckpointFlags;
 extern const FlagGroup kOutputFlags;
 
 /// Throws `Error` for an unknown flag, with the nearest one there is, for one

@@ -88,6 +88,8 @@ void write_throughput(JsonWriter& json, const Throughput& t) {
   json.field("mfu", t.mfu).field("hfu", t.hfu).end_object();
 }
 
+}  // namespace
+
 void write_traffic(JsonWriter& json, const Traffic& traffic) {
   json.key("traffic").begin_object().field("tensor_bytes", traffic.tensor);
   json.field("data_bytes", traffic.data);
@@ -97,8 +99,6 @@ void write_traffic(JsonWriter& json, const Traffic& traffic) {
   json.field("expert_bytes", traffic.expert);
   json.field("offload_bytes", traffic.offload).end_object();
 }
-
-}  // namespace
 
 bool fits(const Question& question, const Plan& plan) {
   return !shortage(question, plan.memory);

@@ -17,6 +17,9 @@ bool fits(const Question& question, const Plan& plan);
 void write_plan(JsonWriter& json, const Question& question, const Plan& plan,
                 int rank);
 
+/// The member "traffic": bytes one GPU sends in a step.
+void write_traffic(JsonWriter& json, const Traffic& traffic);
+
 /// The next value: {"text", "tp", ...}.
 void write_strategy(JsonWriter& json, const Strategy& strategy);
 
