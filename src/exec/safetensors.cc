@@ -156,6 +156,7 @@ using Named = std::pair<const std::string, TensorView>;
 std::vector<const Named*> laid_out(
     const std::map<std::string, TensorView>& tensors) {
   std::vector<const Named*> order;
+  order.reserve(tensors.size());
   for (const Named& tensor : tensors) order.push_back(&tensor);
   std::ranges::stable_sort(order, std::greater(), [](const Named* tensor) {
     return bytes_of(*tensor->second.dtype);
