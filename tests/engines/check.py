@@ -1,6 +1,6 @@
 """Checks of what ztplan reads and emits by the engines themselves.
 
-usage: check.py [ENGINE..]: transformers, deepspeed, megatron, fsdp; all
+usage: check.py [ENGINE..]: safetensors, transformers, deepspeed, megatron, fsdp; all
 
 One line a check, then "N passed, N failed"; exit code 1 when any failed.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checks import check, close, expect
 
-ENGINES = ["transformers", "deepspeed", "megatron", "fsdp"]
+ENGINES = ["safetensors", "transformers", "deepspeed", "megatron", "fsdp"]
 
 
 def is_installed(package, version):
