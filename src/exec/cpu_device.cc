@@ -15,7 +15,7 @@
 namespace ztplan {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // a cache line, an AVX-512 register
+constexpr std::size_t kAlignment = 4096;  // a page: drives read into it
 
 /// What is in use of one tier.
 class Meter {

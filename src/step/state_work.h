@@ -5,12 +5,9 @@
 #include <span>
 
 #include "step/segment.h"
+#include "strategy/native_stage.h"
 
 namespace ztplan {
-
-/// Offloaded states are stepped in slices so that copies run beside Adam, as
-/// DeepSpeed's sub-groups do (runtime/zero/stage3.py, sub_group_size).
-constexpr int kOffloadSlices = 8;
 
 /// Reduces the gradients of one segment over its data-parallel ranks:
 /// all-reduce under ZeRO 0, else reduce-scatter. `last` adds the sum over

@@ -101,4 +101,9 @@ Bytes native_positions(const Workload& w, const Strategy& s) {
   return {token_bytes(w, s).value + kIndex * others};
 }
 
+std::int64_t offload_slice(std::int64_t size) {
+  constexpr std::int64_t kBlock = 2048;
+  return round_up(divide_up(size, kOffloadSlices), kBlock);
+}
+
 }  // namespace ztplan

@@ -46,6 +46,12 @@ Bytes native_nowhere(const ModelSpec& model, const Layer& layer,
 /// sequence of every context rank; with Ulysses, of a whole sequence.
 Bytes native_positions(const Workload& workload, const Strategy& strategy);
 
+/// Offloaded states are stepped in slices, so that copies run beside Adam, as
+/// DeepSpeed's sub-groups do (runtime/zero/stage3.py, sub_group_size).
+constexpr int kOffloadSlices = 8;
+/// Elements of one: whole blocks of a drive, 4 KiB of 16-bit numbers.
+std::int64_t offload_slice(std::int64_t size);
+
 /// Sums of losses and of squares: two doubles, in a block of 64 bytes.
 constexpr Bytes kNativeTotals{64};
 
