@@ -27,6 +27,8 @@ const std::vector<RuleRow> kRows{
     {"executed-tuning", keep, "zero=1,overlap=0", keep, "zero=3,prefetch=1e7"},
     {"executed-recompute", keep, "recompute=selective:norms+activation", keep,
      "recompute=selective:op"},
+    {"executed-offload", keep, "zero=3,offload=cpu+parameters", keep,
+     "zero=3,offload=parameters:cpu"},
     {"executed-key-heads", one_key_head, "dp=16", keep, "tp=2"},
     {"executed-experts", experts, "tp=2,sp=1,ep=2", keep, "tp=2,ep=2"},
 };

@@ -107,7 +107,7 @@ class StepBuilder {
   std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
   std::vector<std::vector<TaskId>> reduced_;  // by stage: what the norm needs
   int send_recipe_ = -1;
-  int segment_ = 0, segments_ = 1;  // of the pass at hand
+  int segment_ = 0, segments_ = 1;  // of the pass at hand, or of offload
   // The compute tasks before the current one of this stage: a gather reuses the
   // buffer of the unit before the last.
   std::array<TaskId, 2> before_{-1, -1};
@@ -126,12 +126,12 @@ TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
   task.stage = stage;
   task.lane = lane;
   task.kind = kind;
+  task.segment = segment_;
+  task.segments = segments_;
   if (pass != nullptr) {
     task.micro_batch = pass->micro_batch;
     task.chunk = pass->chunk;
     task.direction = pass->direction;
-    task.segment = segment_;
-    task.segments = segments_;
   }
   return builder_.add(task, after);
 }
@@ -362,25 +362,28 @@ void StepBuilder::finish_on_host(int stage, TaskId norm) {
   const int back =
       add_recipe(copy(Channel::host_to_device, parameter_bytes(w, slice)));
   TaskId last = norm;
-  std::vector<TaskId> stepped;
+  segment_ = 0;
+  segments_ = kOffloadSlices;
+  const auto move = [&](int recipe, Lane lane, TaskId after) {
+    return add(recipe, stage, lane, TaskKind::transfer, nullptr,
+               std::array{after});
+  };
+  // The drive reads one slice ahead of the one that is written.
+  TaskId fetched = nvme ? move(read, Lane::nvme, norm) : -1;
   for (int i = 0; i < kOffloadSlices; ++i) {
-    const TaskId copied = add(out, stage, Lane::to_host, TaskKind::transfer,
-                              nullptr, std::array{norm});
-    TaskId fetched = -1;
-    if (nvme)
-      fetched = add(read, stage, Lane::nvme, TaskKind::transfer, nullptr,
-                    std::array{norm});
+    segment_ = i;
+    const TaskId copied = move(out, Lane::to_host, norm);
     last = add(adam, stage, Lane::host, TaskKind::optimizer, nullptr,
                std::array{copied, fetched});
-    stepped.push_back(last);
-  }
-  for (const TaskId task : stepped) {
-    if (nvme)
-      add(write, stage, Lane::nvme, TaskKind::transfer, nullptr,
-          std::array{task});
+    const TaskId stepped = last;
+    if (nvme && i + 1 < kOffloadSlices) {
+      segment_ = i + 1;
+      fetched = move(read, Lane::nvme, norm);
+      segment_ = i;
+    }
+    if (nvme) move(write, Lane::nvme, stepped);
     if (s_.offload.parameters == OffloadTier::none)
-      last = add(back, stage, Lane::to_device, TaskKind::transfer, nullptr,
-                 std::array{task});
+      last = move(back, Lane::to_device, stepped);
   }
   gather_updated(stage, last);
 }

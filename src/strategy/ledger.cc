@@ -212,7 +212,6 @@ Ledger ledger(const Setting& setting, const Engine& engine,
   Ledger book;
   if (engine.executed) {
     hold_native(place, book);
-    hold_offloaded(place, book);
   } else {
     hold_states(place, book);
     hold_gathered(place, book);

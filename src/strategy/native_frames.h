@@ -39,7 +39,7 @@ NativeSizes native_sizes(const ModelSpec& model, const Layer& layer,
 
 /// Tensors of a block by name; an absent one has no bytes.
 template <class Name>
-class Frame {
+class TensorFrame {
  public:
   void hold(Name name, std::int64_t bytes) {
     constexpr std::int64_t kAlignment = 64;
@@ -97,7 +97,7 @@ enum class Saved {
   returned,  // [chosen, hidden]: what experts gave, in the order sent
   count
 };
-using SavedFrame = Frame<Saved>;
+using SavedFrame = TensorFrame<Saved>;
 SavedFrame saved_frame(const ModelSpec& model, const Layer& layer,
                        const Workload& workload, const Strategy& strategy);
 
@@ -131,7 +131,7 @@ enum class Scratch {
   expert_rows,       // [rows, hidden]: as experts give them
   count
 };
-using ScratchFrame = Frame<Scratch>;
+using ScratchFrame = TensorFrame<Scratch>;
 ScratchFrame forward_scratch(const ModelSpec& model, const Layer& layer,
                              const Workload& workload,
                              const Strategy& strategy);
@@ -152,7 +152,7 @@ enum class HeadSaved {
   target_logit,
   count
 };
-using HeadFrame = Frame<HeadSaved>;
+using HeadFrame = TensorFrame<HeadSaved>;
 HeadFrame head_frame(const ModelSpec& model, const Workload& workload,
                      const Strategy& strategy);
 /// [tokens, vocab / tensor], of which the gradient takes the place.

@@ -110,7 +110,7 @@ inline bool allocates_gradients(const Place& p) {
          p.shards_gradients() && p.micro_batches == 1 && !p.optimizer_leaves();
 }
 
-/// All but activations and overhead of ztplan's own executor.
+/// All but activations and overhead of ztplan's own executor, on every tier.
 void hold_native(const Place& place, Ledger& book);
 void hold_states(const Place& place, Ledger& book);
 void hold_gathered(const Place& place, Ledger& book);

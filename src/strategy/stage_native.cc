@@ -25,7 +25,8 @@ struct FlatSum {
 
 struct NativeUnits {
   FlatSum all;
-  std::int64_t largest = 0;  // padded elements of one unit
+  std::int64_t largest = 0;        // padded elements of one unit
+  std::int64_t largest_shard = 0;  // of one flat buffer
 };
 
 class UnitCounter {
@@ -57,6 +58,8 @@ class UnitCounter {
     FlatSum one;
     for (const Flat& flat : flats) {
       one.add(1, flat.size, flat.parts);
+      units_.largest_shard =
+          std::max(units_.largest_shard, padded_shard(flat.size, flat.parts));
       if (!flat.borrowed) units_.all.add(count, flat.size, flat.parts);
     }
     units_.largest = std::max(units_.largest, one.whole);
@@ -111,6 +114,44 @@ void hold_native_states(const Place& p, const NativeUnits& units,
                   "whole gradients of two units");
 }
 
+/// Gradients arrive on the host whole, weights leave it whole or by slices, and
+/// a drive's states pass through two slices.
+void hold_native_offload(const Place& p, const NativeUnits& units,
+                         Ledger& book) {
+  if (!p.optimizer_leaves()) return;
+  const std::int64_t shards = units.all.shards;
+  const std::int64_t slice = offload_slice(shards);
+  const Offload& offload = p.strategy.offload;
+  constexpr std::int64_t kStates = 3 * kFp32Bytes;
+  constexpr std::int64_t kPage = 4096;
+  if (offload.optimizer == OffloadTier::cpu) {
+    hold(book, on_host(Term::optimizer, kStates * shards, "optimizer states",
+                       kSource));
+  } else {
+    hold(book,
+         on_nvme(Term::optimizer, kStates * slice * divide_up(shards, slice),
+                 "optimizer states", kSource));
+    hold(book, on_host(Term::buffers, kSlots * kStates * slice,
+                       "slices of optimizer states", kSource));
+  }
+  hold(book, on_host(Term::gradients, kFp32Bytes * shards,
+                     "gradients for the optimizer", kSource));
+  if (offload.parameters != OffloadTier::nvme)
+    return hold(book,
+                on_host(p.parameters_leave() ? Term::parameters : Term::buffers,
+                        p.number() * shards, "weights", kSource));
+  hold(book,
+       on_nvme(Term::parameters, p.number() * slice * divide_up(shards, slice),
+               "weights", kSource));
+  hold(book, on_host(Term::buffers, kSlots * p.number() * slice,
+                     "slices of weights", kSource));
+  hold(book,
+       on_host(
+           Term::buffers,
+           kSlots * (round_up(p.number() * units.largest_shard, kPage) + kPage),
+           "weights from the drive", kSource));
+}
+
 void hold_native_buffers(const Place& p, Ledger& book) {
   hold_for_step(book, Term::buffers, p.sizes.workspace.value,
                 "workspace of a layer");
@@ -126,7 +167,9 @@ void hold_native_buffers(const Place& p, Ledger& book) {
 }  // namespace
 
 void hold_native(const Place& p, Ledger& book) {
-  hold_native_states(p, UnitCounter(p).count(), book);
+  const NativeUnits units = UnitCounter(p).count();
+  hold_native_states(p, units, book);
+  hold_native_offload(p, units, book);
   hold_native_buffers(p, book);
 }
 

@@ -123,6 +123,19 @@ constexpr char kExperts[] =
     "tensor ranks route a part of the sequence each, which sp=0 does not cut";
 constexpr char kExpertsNearest[] = "sp=1, or tp 1";
 
+/// Weights that leave are stepped where they are.
+bool offload_broken(const Setting&, const Strategy& s) {
+  const Offload& o = s.offload;
+  return o.parameters != OffloadTier::none &&
+         (o.optimizer == OffloadTier::none ||
+          (o.parameters == OffloadTier::nvme &&
+           o.optimizer != OffloadTier::nvme));
+}
+constexpr char kOffload[] =
+    "weights leave the device after the optimizer does, and no further";
+constexpr char kOffloadNearest[] =
+    "offload=cpu+parameters, nvme+parameters or nvme+parameters:cpu";
+
 constexpr const char* kSource = "ztplan, src/exec";
 constexpr Rule kRules[] = {
     {"executed-model", kSource, model_broken, explain_model},
@@ -131,6 +144,8 @@ constexpr Rule kRules[] = {
     {"executed-tuning", kSource, tuning_broken, told<kTuning, kTuningNearest>},
     {"executed-recompute", kSource, recompute_broken,
      told<kRecompute, kRecomputeNearest>},
+    {"executed-offload", kSource, offload_broken,
+     told<kOffload, kOffloadNearest>},
     {"executed-key-heads", kSource, key_heads_broken, explain_key_heads},
     {"executed-experts", kSource, experts_broken,
      told<kExperts, kExpertsNearest>},
