@@ -188,6 +188,9 @@ constexpr Flag kRun[] = {
     text("--seed", "N", "of weights and order of samples (default: 1)",
          &Flags::seed),
     text("--device", "D", "cpu (default)", &Flags::device),
+    text("--offload-folder", "FOLDER",
+         "of a drive, for offload=nvme (default: the temporary one)",
+         &Flags::offload_folder),
 };
 
 constexpr Flag kCheckpoint[] = {

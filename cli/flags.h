@@ -24,7 +24,7 @@ struct Flags {
   std::string output, trace, tolerance;
   std::string target, launcher, versus, tokens, price, why_not;
   std::string data, steps, seed, learning_rate, warmup, weight_decay, clip;
-  std::string device, checkpoint, save_every, keep, tokenizer;
+  std::string device, offload_folder, checkpoint, save_every, keep, tokenizer;
   bool resume = false;
   std::string format, color;
   bool strict = false, over_time = false, force = false;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/quote.h"
@@ -106,6 +107,9 @@ TrainingOptions options_of(const Flags& flags) {
   options.checkpoint = {
       flags.checkpoint, natural_or("--save-every", flags.save_every, 0),
       whole_or("--keep", flags.keep, kUsualKeep), flags.resume};
+  options.offload_folder = flags.offload_folder.empty()
+                               ? std::filesystem::temp_directory_path().string()
+                               : flags.offload_folder;
   const bool needs_folder = flags.resume || !flags.save_every.empty();
   if (needs_folder && flags.checkpoint.empty())
     throw Error("--resume and --save-every are of checkpoints",
@@ -222,8 +226,6 @@ Exit run_run(const Flags& flags, const Console& console) {
     note(fmt::format("{}: it does not fit\n", to_text(judged.plan.strategy)));
     return Exit::nothing_fits;
   }
-  if (judged.plan.strategy.offload != Offload{})
-    throw Error("run keeps all states on the device", "offload=none");
   const TrainingOptions options = options_of(flags);
   const Samples samples = samples_of(flags, question, options.seed);
   const Setting setting{question.model, question.cluster, question.workload};

@@ -159,9 +159,36 @@ TEST_CASE("exec: where no sum is reordered, not a bit differs") {
   for (const std::string& model : {kLlama, kMoe})
     for (const Row& row : rows) {
       CAPTURE(model);
-      CAPTURE(row.other);
+      CAPTURE(std::string(row.other));
       check_same(train({.model = model, .strategy = row.one}),
                  train({.model = model, .strategy = row.other}), kExact);
+    }
+}
+
+TEST_CASE("exec: where states live changes nothing") {
+  struct Row {
+    const char *one, *other;
+  };
+  const Row rows[]{
+      {"dp=1,zero=3", "dp=1,zero=3,offload=nvme+parameters"},
+      {"dp=2,zero=1", "dp=2,zero=1,offload=cpu"},
+      {"dp=2,zero=2", "dp=2,zero=2,offload=nvme"},
+      {"dp=2,zero=3", "dp=2,zero=3,offload=cpu"},
+      {"dp=2,zero=3", "dp=2,zero=3,offload=cpu+parameters"},
+      {"dp=2,zero=3", "dp=2,zero=3,offload=nvme+parameters"},
+      {"dp=2,zero=3", "dp=2,zero=3,offload=nvme+parameters:cpu"},
+      {"tp=2,pp=2,dp=2,sp=1,zero=3",
+       "tp=2,pp=2,dp=2,sp=1,zero=3,offload=nvme+parameters"},
+  };
+  for (const Precision precision : {Precision::fp32, Precision::bf16})
+    for (const Row& row : rows) {
+      CAPTURE(std::string(row.other));
+      const Training found =
+          train({.model = kMoe, .strategy = row.other, .precision = precision});
+      check_same(
+          train({.model = kMoe, .strategy = row.one, .precision = precision}),
+          found, kExact);
+      check_planned(found);
     }
 }
 

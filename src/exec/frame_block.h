@@ -10,7 +10,7 @@ template <class Name>
 class FrameBlock {
  public:
   FrameBlock() = default;
-  FrameBlock(const Frame<Name>& frame, std::byte* data)
+  FrameBlock(const TensorFrame<Name>& frame, std::byte* data)
       : frame_(frame), data_(data) {}
 
   /// The same, but `name` is at `data`, outside the block.
@@ -40,7 +40,7 @@ class FrameBlock {
     if (outside_ != nullptr && name == outside_name_) return outside_;
     return frame_.has(name) ? data_ + frame_.offset(name) : nullptr;
   }
-  Frame<Name> frame_;
+  TensorFrame<Name> frame_;
   std::byte* data_ = nullptr;
   std::byte* outside_ = nullptr;
   Name outside_name_{};

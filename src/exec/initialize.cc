@@ -56,20 +56,18 @@ std::vector<float> values_of(const ModelSpec& model, const FlatState& flat,
 
 }  // namespace
 
-void initialize_weights(const RankContext& context, const StageStates& states,
+void initialize_weights(const RankContext& context, StageStates& states,
                         std::uint64_t seed) {
-  Device& device = context.device;
   for (const auto& chunk : states.units().chunks)
     for (const Unit& unit : chunk)
       for (const FlatState& flat : unit.flats) {
         if (flat.borrowed) continue;
         const std::vector<float> all = values_of(context.model, flat, seed);
-        const StageStates::Shard shard = states.shard_of(flat);
-        const auto from = static_cast<std::size_t>(shard.rank * flat.shard);
-        device.copy(Lane::compute, shard.masters.data,
-                    reinterpret_cast<const std::byte*>(all.data() + from),
-                    Bytes{flat.shard * bytes_of(Precision::fp32)});
-        device.synchronize();
+        const auto from =
+            static_cast<std::size_t>(states.shard_of(flat).rank * flat.shard);
+        states.write_states(
+            flat, StateKind::master,
+            std::span(all).subspan(from, static_cast<std::size_t>(flat.shard)));
       }
 }
 

@@ -10,7 +10,7 @@ namespace ztplan {
 /// Matrices are normal with
 /// deviation 0.02, those that add to the stream by sqrt(2 layers) less (GPT-2);
 /// padding of the vocabulary is 0.
-void initialize_weights(const RankContext& context, const StageStates& states,
+void initialize_weights(const RankContext& context, StageStates& states,
                         std::uint64_t seed);
 
 }  // namespace ztplan

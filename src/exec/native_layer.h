@@ -22,6 +22,7 @@ struct RankContext {
   CallSeconds call_seconds{};
   Peers tensor{}, context{}, expert{};
   Position position{};
+  std::string offload_folder{};  // of files that stand for memory
   /// Positions of this rank's tokens [tokens]; of one of its sequences, and of
   /// one sequence of every context rank in turn; of a whole sequence.
   Indices token_positions{}, own_positions{};

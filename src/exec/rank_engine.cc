@@ -52,11 +52,13 @@ class GroupMaker {
 
 struct RankEngine::Parts {
   Parts(Device& device, Communicator& world, const Setting& setting,
-        const Engine& engine, const Strategy& strategy)
+        const Engine& engine, const Strategy& strategy,
+        const std::string& offload_folder)
       : context{device, setting.model, setting.workload, strategy},
         groups(GroupMaker(world, context).groups()),
         stage(world.rank() /
               (strategy.tensor * strategy.context * strategy.data)) {
+    context.offload_folder = offload_folder;
     join(world);
     lay_positions();
     graph = build_step(setting, engine, strategy,
@@ -158,9 +160,10 @@ struct RankEngine::Parts {
 
 RankEngine::RankEngine(Device& device, Communicator& world,
                        const Setting& setting, const Engine& engine,
-                       const Strategy& strategy)
-    : parts_(
-          std::make_unique<Parts>(device, world, setting, engine, strategy)) {}
+                       const Strategy& strategy,
+                       const std::string& offload_folder)
+    : parts_(std::make_unique<Parts>(device, world, setting, engine, strategy,
+                                     offload_folder)) {}
 
 RankEngine::~RankEngine() = default;
 
@@ -170,7 +173,7 @@ void RankEngine::initialize(std::uint64_t seed) {
 }
 
 void RankEngine::settle_weights() {
-  parts_->states->round_masters(Lane::compute);
+  parts_->states->settle_weights();
   parts_->states->gather_updates(Lane::compute);
   parts_->context.device.synchronize();
   parts_->context.tally = {};  // of steps
@@ -185,7 +188,7 @@ StepResult RankEngine::step(const Windows& windows, std::int64_t number,
 }
 
 const StageUnits& RankEngine::units() const { return parts_->units; }
-const StageStates& RankEngine::states() const { return *parts_->states; }
+StageStates& RankEngine::states() const { return *parts_->states; }
 const RankContext& RankEngine::context() const { return parts_->context; }
 int RankEngine::stage() const { return parts_->stage; }
 

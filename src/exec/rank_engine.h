@@ -16,8 +16,10 @@ class RankEngine {
  public:
   /// Rank `world.rank()` of the strategy. Collective over `world`. All
   /// arguments outlive this.
+  /// `offload_folder` is where files that stand for memory go.
   RankEngine(Device& device, Communicator& world, const Setting& setting,
-             const Engine& engine, const Strategy& strategy);
+             const Engine& engine, const Strategy& strategy,
+             const std::string& offload_folder);
   ~RankEngine();
   RankEngine(const RankEngine&) = delete;
   RankEngine& operator=(const RankEngine&) = delete;
@@ -34,7 +36,7 @@ class RankEngine {
   void settle_weights();
 
   const StageUnits& units() const;
-  const StageStates& states() const;
+  StageStates& states() const;
   const RankContext& context() const;
   int stage() const;
 

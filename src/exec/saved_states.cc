@@ -10,14 +10,8 @@
 namespace ztplan {
 namespace {
 
-struct State {
-  const char* suffix;
-  Array StageStates::Shard::*array;
-};
-constexpr std::array<State, 3> kStates{
-    {{"", &StageStates::Shard::masters},
-     {".first_moment", &StageStates::Shard::first_moment},
-     {".second_moment", &StageStates::Shard::second_moment}}};
+constexpr std::array<const char*, kStateKinds> kSuffixes{"", ".first_moment",
+                                                         ".second_moment"};
 
 bool is_table(const Parameter& parameter) {
   return parameter.name == "embedding.weight" ||
@@ -50,17 +44,13 @@ Owned owned_of(const FlatState& flat, int shard_rank,
           std::min(size, begin + flat.shard - parameter.offset)};
 }
 
-/// Calls `visit(flat, shard, parameter)` for all of the rank that `wanted`.
+/// Calls `visit(unit, flat)` for all that the rank owns.
 template <class Visit>
-void for_each_parameter(const RankEngine& rank, const Visit& visit) {
+void for_each_flat(const RankEngine& rank, const Visit& visit) {
   for (const auto& chunk : rank.units().chunks)
     for (const Unit& unit : chunk)
-      for (const FlatState& flat : unit.flats) {
-        if (flat.borrowed) continue;
-        const StageStates::Shard shard = rank.states().shard_of(flat);
-        for (const Parameter& parameter : flat.flat.parameters)
-          visit(unit, flat, shard, parameter);
-      }
+      for (const FlatState& flat : unit.flats)
+        if (!flat.borrowed) visit(unit, flat);
 }
 
 /// Of those that hold an element, the first answers for it.
@@ -72,13 +62,6 @@ bool answers_for(const RankEngine& rank, const Unit& unit,
   const bool is_whole = parameter.offset < flat.flat.whole;
   return !is_tied_copy && rank.states().holders(flat).replicas.rank() == 0 &&
          (!is_whole || context.position.tensor == 0);
-}
-
-std::span<const std::byte> bytes_of(const Array& shard, std::int64_t from,
-                                    std::int64_t size) {
-  const Array part = slice(shard, from, size);
-  return {part.data,
-          static_cast<std::size_t>(size * ztplan::bytes_of(part.dtype))};
 }
 
 /// The parameter's block of one state, from the checkpoint.
@@ -103,50 +86,56 @@ std::vector<float> read_block(Checkpoint& checkpoint, const std::string& name,
 
 }  // namespace
 
-std::vector<TensorToSave> states_to_save(const RankEngine& rank) {
+StatesToSave states_to_save(RankEngine& rank) {
   const ModelSpec& model = rank.context().model;
-  std::vector<TensorToSave> tensors;
-  for_each_parameter(
-      rank, [&](const Unit& unit, const FlatState& flat,
-                const StageStates::Shard& shard, const Parameter& parameter) {
-        if (!answers_for(rank, unit, flat, parameter)) return;
+  StatesToSave saved;
+  for_each_flat(rank, [&](const Unit& unit, const FlatState& flat) {
+    const int shard_rank = rank.states().shard_of(flat).rank;
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      saved.values.push_back(
+          rank.states().read_states(flat, static_cast<StateKind>(kind)));
+      const std::span<const float> values = saved.values.back();
+      for (const Parameter& parameter : flat.flat.parameters) {
+        if (!answers_for(rank, unit, flat, parameter)) continue;
         const Block block = block_of(model, parameter);
-        const Owned owned = owned_of(flat, shard.rank, parameter, block.size());
-        if (!owned.any()) return;
+        const Owned owned = owned_of(flat, shard_rank, parameter, block.size());
+        if (!owned.any()) continue;
         const std::int64_t at =
-            parameter.offset + owned.from - shard.rank * flat.shard;
-        for (const State& state : kStates)
-          tensors.push_back(
-              {parameter.name + state.suffix,
-               Precision::fp32,
-               rows_of(model, parameter),
-               parameter.columns,
-               {block, owned.from, owned.until},
-               bytes_of(shard.*state.array, at, owned.until - owned.from)});
-      });
-  return tensors;
+            parameter.offset + owned.from - shard_rank * flat.shard;
+        saved.tensors.push_back(
+            {parameter.name + kSuffixes[kind],
+             Precision::fp32,
+             rows_of(model, parameter),
+             parameter.columns,
+             {block, owned.from, owned.until},
+             std::as_bytes(values.subspan(
+                 static_cast<std::size_t>(at),
+                 static_cast<std::size_t>(owned.until - owned.from)))});
+      }
+    }
+  });
+  return saved;
 }
 
 void load_states(RankEngine& rank, Checkpoint& checkpoint) {
-  const RankContext& context = rank.context();
-  for_each_parameter(rank, [&](const Unit&, const FlatState& flat,
-                               const StageStates::Shard& shard,
-                               const Parameter& parameter) {
-    const Block block = block_of(context.model, parameter);
-    const Owned owned = owned_of(flat, shard.rank, parameter, block.size());
-    if (!owned.any()) return;
-    const std::int64_t at =
-        parameter.offset + owned.from - shard.rank * flat.shard;
-    for (const State& state : kStates) {
-      const std::vector<float> values =
-          read_block(checkpoint, parameter.name + state.suffix,
-                     rows_of(context.model, parameter), parameter, block);
-      const Array to = slice(shard.*state.array, at, owned.until - owned.from);
-      context.device.copy(
-          Lane::compute, to.data,
-          reinterpret_cast<const std::byte*>(values.data() + owned.from),
-          Bytes{to.size * ztplan::bytes_of(to.dtype)});
-      context.device.synchronize();
+  const ModelSpec& model = rank.context().model;
+  for_each_flat(rank, [&](const Unit&, const FlatState& flat) {
+    const int shard_rank = rank.states().shard_of(flat).rank;
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      std::vector<float> shard(static_cast<std::size_t>(flat.shard));
+      for (const Parameter& parameter : flat.flat.parameters) {
+        const Block block = block_of(model, parameter);
+        const Owned owned = owned_of(flat, shard_rank, parameter, block.size());
+        if (!owned.any()) continue;
+        const std::vector<float> values =
+            read_block(checkpoint, parameter.name + kSuffixes[kind],
+                       rows_of(model, parameter), parameter, block);
+        const std::int64_t at =
+            parameter.offset + owned.from - shard_rank * flat.shard;
+        std::copy(values.begin() + owned.from, values.begin() + owned.until,
+                  shard.begin() + at);
+      }
+      rank.states().write_states(flat, static_cast<StateKind>(kind), shard);
     }
   });
   rank.settle_weights();

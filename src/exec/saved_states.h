@@ -10,8 +10,12 @@
 namespace ztplan {
 
 /// What this rank answers for, under "NAME", "NAME.first_moment" and
-/// "NAME.second_moment", in fp32. Views of the rank's own memory.
-std::vector<TensorToSave> states_to_save(const RankEngine& rank);
+/// "NAME.second_moment", in fp32.
+struct StatesToSave {
+  std::vector<TensorToSave> tensors;
+  std::vector<std::vector<float>> values;  // what tensors are views of
+};
+StatesToSave states_to_save(RankEngine& rank);
 
 /// Fills this rank's part from the checkpoint. Under ZeRO 1 and 2 collective.
 /// Throws `Error` when a tensor is missing or has another shape.

@@ -1,6 +1,8 @@
 #include "exec/stage_states.h"
 
-#include "base/error.h"
+#include <algorithm>
+
+#include "strategy/native_stage.h"
 
 namespace ztplan {
 
@@ -8,39 +10,83 @@ using namespace kernels;  // NOLINT: their names are this file's vocabulary
 
 namespace {
 
-Array allocate(Device& device, Term term, std::int64_t size, Precision dtype) {
+Array allocate(Device& device, Tier tier, Term term, std::int64_t size,
+               Precision dtype) {
   if (size == 0) return {};
-  return {device.allocate(Tier::device, term, Bytes{size * bytes_of(dtype)}),
-          size, dtype};
+  return {device.allocate(tier, term, Bytes{size * bytes_of(dtype)}), size,
+          dtype};
+}
+
+Bytes bytes_in(const Array& array) {
+  return Bytes{array.size * bytes_of(array.dtype)};
 }
 
 }  // namespace
 
 StageStates::StageStates(RankContext& context, const StageUnits& units,
                          const Holders& dense, const Holders& experts)
-    : context_(context), units_(units), dense_(dense), experts_(experts) {
+    : context_(context),
+      units_(units),
+      dense_(dense),
+      experts_(experts),
+      optimizer_(context.device, context.strategy.offload.optimizer,
+                 units.shards,
+                 context.dtype() != Precision::fp32 || optimizer_leaves(),
+                 context.offload_folder) {
   Device& device = context.device;
   const Workload& w = context.workload;
-  weights_ =
-      allocate(device, Term::parameters,
-               shards_weights() ? units.shards : units.whole, context.dtype());
+  const auto on_device = [&](Term term, std::int64_t size, Precision dtype) {
+    return allocate(device, Tier::device, term, size, dtype);
+  };
+  if (!weights_leave())
+    weights_ = on_device(Term::parameters,
+                         shards_weights() ? units.shards : units.whole,
+                         context.dtype());
   gradients_ =
-      allocate(device, Term::gradients,
-               shards_gradients() ? units.shards : units.whole, w.gradient);
-  if (context.dtype() != Precision::fp32)
-    masters_ = allocate(device, Term::optimizer, units.shards, Precision::fp32);
-  first_moments_ =
-      allocate(device, Term::optimizer, units.shards, Precision::fp32);
-  second_moments_ =
-      allocate(device, Term::optimizer, units.shards, Precision::fp32);
+      on_device(Term::gradients,
+                shards_gradients() ? units.shards : units.whole, w.gradient);
   for (Array& slot : gathered_)
     if (shards_weights())
-      slot = allocate(device, Term::gathered, units.largest, context.dtype());
+      slot = on_device(Term::gathered, units.largest, context.dtype());
   for (Array& slot : unit_gradients_)
     if (shards_gradients())
-      slot = allocate(device, Term::gathered, units.largest, w.gradient);
-  for (const Array& states : {first_moments_, second_moments_, weights_})
-    device.launch(Lane::compute, Fill{states, 0});
+      slot = on_device(Term::gathered, units.largest, w.gradient);
+  if (optimizer_leaves()) lay_host();
+  if (!weights_.empty()) device.launch(Lane::compute, Fill{weights_, 0});
+}
+
+/// Host memory of an offloaded optimizer.
+void StageStates::lay_host() {
+  Device& device = context_.device;
+  const auto on_host = [&](Term term, std::int64_t size, Precision dtype) {
+    return allocate(device, Tier::host, term, size, dtype);
+  };
+  host_gradients_ = on_host(Term::gradients, units_.shards, Precision::fp32);
+  const std::int64_t slice = offload_slice(units_.shards);
+  if (offload().parameters != OffloadTier::nvme) {
+    host_weights_ = on_host(weights_leave() ? Term::parameters : Term::buffers,
+                            units_.shards, context_.dtype());
+    return;
+  }
+  const int width = bytes_of(context_.dtype());
+  host_weights_ = on_host(Term::buffers, kUnitSlots * slice, context_.dtype());
+  for (Array& slot : staged_weights_)
+    slot = on_host(
+        Term::buffers,
+        (round_up(width * largest_shard(), kDriveAlignment) + kDriveAlignment) /
+            width,
+        context_.dtype());
+  weights_drive_.emplace(context_.offload_folder,
+                         width * slice * divide_up(units_.shards, slice));
+}
+
+std::int64_t StageStates::largest_shard() const {
+  std::int64_t most = 0;
+  for (const auto& chunk : units_.chunks)
+    for (const Unit& unit : chunk)
+      for (const FlatState& flat : unit.flats)
+        most = std::max(most, flat.shard);
+  return most;
 }
 
 Array StageStates::weights_of(const Unit&, const FlatState& flat,
@@ -109,8 +155,12 @@ EndArrays StageStates::end_gradients(const Unit& unit, int slot) const {
 void StageStates::gather(Lane lane, const Unit& unit, int slot) const {
   for (const FlatState& flat : unit.flats) {
     const Array whole = weights_of(unit, flat, slot);
-    const Array shard = slice(weights_, flat.shard_at, flat.shard);
+    // What was fetched is in its place already.
+    const Array shard = weights_leave()
+                            ? own(whole, flat)
+                            : slice(weights_, flat.shard_at, flat.shard);
     const Peers& shards = holders(flat).shards;
+    if (shards.size() == 1 && weights_leave()) continue;
     if (shards.size() == 1)
       context_.device.launch(lane, Copy{as_matrix(shard, shard.size),
                                         as_matrix(whole, whole.size)});
@@ -183,21 +233,25 @@ void StageStates::for_each_flat(const Visit& visit) const {
 }
 
 StageStates::Shard StageStates::shard_of(const FlatState& flat) const {
-  const auto states = [&](const Array& all) {
-    return all.empty() ? Array{} : slice(all, flat.shard_at, flat.shard);
-  };
   const auto part = [&](const Array& all, bool sharded) {
-    return sharded ? states(all)
+    return sharded ? slice(all, flat.shard_at, flat.shard)
                    : own(slice(all, flat.whole_at, flat.padded), flat);
   };
   Shard shard;
-  shard.weights = part(weights_, shards_weights());
+  if (!weights_leave()) shard.weights = part(weights_, shards_weights());
   shard.gradients = part(gradients_, shards_gradients());
-  shard.masters = has_masters() ? states(masters_) : shard.weights;
-  shard.first_moment = states(first_moments_);
-  shard.second_moment = states(second_moments_);
   shard.rank = holders(flat).shards.rank();
   return shard;
+}
+
+/// Requires states on the device.
+AdamArrays StageStates::adam_arrays(const FlatState& flat) const {
+  const auto states = [&](StateKind kind) {
+    return slice(optimizer_.whole(kind), flat.shard_at, flat.shard);
+  };
+  return {optimizer_.has_masters() ? states(StateKind::master)
+                                   : shard_of(flat).weights,
+          states(StateKind::first_moment), states(StateKind::second_moment)};
 }
 
 void StageStates::square_sum(Lane lane, bool first_stage, double* sum) const {
@@ -221,15 +275,16 @@ void StageStates::square_sum(Lane lane, bool first_stage, double* sum) const {
 void StageStates::step(Lane lane, const StepNumbers& numbers) const {
   for_each_flat([&](const Unit&, const FlatState& flat) {
     const Shard shard = shard_of(flat);
+    const AdamArrays states = adam_arrays(flat);
     const std::int64_t begin = shard.rank * flat.shard;
     for (const OwnedRange& range : owned_ranges(flat, shard.rank)) {
       const auto part = [&](const Array& all) {
         return slice(all, range.from - begin, range.size);
       };
       context_.device.launch(
-          lane, AdamW{.master = part(shard.masters),
-                      .first_moment = part(shard.first_moment),
-                      .second_moment = part(shard.second_moment),
+          lane, AdamW{.master = part(states.masters),
+                      .first_moment = part(states.first_moment),
+                      .second_moment = part(states.second_moment),
                       .gradient = part(shard.gradients),
                       .weight = part(shard.weights),
                       .learning_rate = numbers.learning_rate,
@@ -251,12 +306,51 @@ void StageStates::gather_updates(Lane lane) const {
   });
 }
 
-void StageStates::round_masters(Lane lane) const {
-  if (!has_masters()) return;
+std::vector<float> StageStates::read_states(const FlatState& flat,
+                                            StateKind kind) {
+  std::vector<float> values(static_cast<std::size_t>(flat.shard));
+  if (kind != StateKind::master || optimizer_.has_masters()) {
+    optimizer_.read(kind, flat.shard_at, values);
+    return values;
+  }
+  const Array weights = shard_of(flat).weights;
+  context_.device.copy(Lane::compute,
+                       reinterpret_cast<std::byte*>(values.data()),
+                       weights.data, bytes_in(weights));
+  context_.device.synchronize();
+  return values;
+}
+
+void StageStates::write_states(const FlatState& flat, StateKind kind,
+                               std::span<const float> values) {
+  if (kind != StateKind::master || optimizer_.has_masters())
+    return optimizer_.write(kind, flat.shard_at, values);
+  const Array weights = shard_of(flat).weights;
+  context_.device.copy(Lane::compute, weights.data,
+                       reinterpret_cast<const std::byte*>(values.data()),
+                       bytes_in(weights));
+  context_.device.synchronize();
+}
+
+void StageStates::settle_weights() {
+  if (!optimizer_.has_masters()) return;
+  if (optimizer_leaves()) {
+    for (int i = 0; i < optimizer_.slices(); ++i) {
+      load_slice(Lane::nvme, i);
+      context_.device.synchronize();
+      const Array master = optimizer_.slice(i)[StateKind::master];
+      run_on_cpu(Copy{as_matrix(master, master.size),
+                      as_matrix(host_weights(i), master.size)});
+      store_slice(Lane::nvme, i);
+      if (!weights_leave()) return_weights(Lane::to_device, i);
+      context_.device.synchronize();
+    }
+    return;
+  }
   for_each_flat([&](const Unit&, const FlatState& flat) {
-    const Shard shard = shard_of(flat);
-    context_.device.launch(lane, Copy{as_matrix(shard.masters, flat.shard),
-                                      as_matrix(shard.weights, flat.shard)});
+    context_.device.launch(
+        Lane::compute, Copy{as_matrix(adam_arrays(flat).masters, flat.shard),
+                            as_matrix(shard_of(flat).weights, flat.shard)});
   });
 }
 

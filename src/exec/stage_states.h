@@ -1,9 +1,11 @@
 // Weights, gradients and optimizer states of one stage on one rank, sharded by
 // ZeRO (arXiv 1910.02054) as the strategy says, and what ranks do with them
-// together: gather, reduce, norm, step.
+// together: gather, reduce, norm, step. Offloaded states (arXiv 2101.06840,
+// 2104.07857) live on the host or a drive, and the processor steps them.
 #pragma once
 
 #include "exec/native_ends.h"
+#include "exec/optimizer_states.h"
 #include "exec/units.h"
 
 namespace ztplan {
@@ -14,6 +16,11 @@ struct StepNumbers {
   float weight_decay = 0.1F;  // of matrices
   float factor = 1;           // of gradients: loss scale and clipping
   std::int64_t step = 1;
+};
+
+/// What Adam steps of one flat buffer.
+struct AdamArrays {
+  Array masters, first_moment, second_moment;
 };
 
 /// Which of the buffers a unit is gathered into, or has whole gradients in.
@@ -53,15 +60,31 @@ class StageStates {
   /// Gathers what every rank stepped of its shards (ZeRO 1 and 2).
   void gather_updates(Lane lane) const;
 
-  /// This rank's shard of a flat buffer, in fp32 where it has masters.
+  /// Slice by slice, where the optimizer is on the host: gradients there,
+  /// states from a drive and back, the step, weights back to the device.
+  void fetch_gradients(Lane lane, int slice) const;
+  void load_slice(Lane lane, int slice);
+  void step_slice(Lane lane, int slice, const StepNumbers& numbers) const;
+  void store_slice(Lane lane, int slice);
+  void return_weights(Lane lane, int slice) const;
+  /// Weights of a unit that live elsewhere, to where `gather` takes them: from
+  /// the drive, then from the host.
+  void load_weights(Lane lane, const Unit& unit, int slot);
+  void fetch_weights(Lane lane, const Unit& unit, int slot) const;
+
+  /// This rank's shard of a flat buffer on the device; no weights where they
+  /// are offloaded.
   struct Shard {
-    Array weights, masters, first_moment, second_moment, gradients;
+    Array weights, gradients;
     int rank = 0;  // of those that share it
   };
   Shard shard_of(const FlatState& flat) const;
-  /// Masters, rounded to weights: after masters were written.
-  void round_masters(Lane lane) const;
-  bool has_masters() const { return !masters_.empty(); }
+  /// Its masters or moments, wherever they are. Collective with nobody.
+  std::vector<float> read_states(const FlatState& flat, StateKind kind);
+  void write_states(const FlatState& flat, StateKind kind,
+                    std::span<const float> values);
+  /// Weights from masters that were written: on this rank.
+  void settle_weights();
   const StageUnits& units() const { return units_; }
   const Holders& holders(const FlatState& flat) const {
     return flat.flat.experts ? experts_ : dense_;
@@ -69,6 +92,13 @@ class StageStates {
 
  private:
   bool shards_weights() const { return context_.strategy.zero == 3; }
+  const Offload& offload() const { return context_.strategy.offload; }
+  bool weights_leave() const {
+    return offload().parameters != OffloadTier::none;
+  }
+  bool optimizer_leaves() const {
+    return offload().optimizer != OffloadTier::none;
+  }
   bool shards_gradients() const { return context_.strategy.zero >= 2; }
   Array weights_of(const Unit& unit, const FlatState& flat, int slot) const;
   Array gradients_of(const Unit& unit, const FlatState& flat, int slot) const;
@@ -76,6 +106,15 @@ class StageStates {
   EndArrays ends_of(const Unit& unit, int slot, bool gradients) const;
   template <class Visit>
   void for_each_flat(const Visit& visit) const;
+  template <class Visit>
+  void for_each_in_slice(int slice, const Visit& visit) const;
+  void lay_host();
+  std::int64_t largest_shard() const;
+  void fetch_flat(Lane lane, const Unit& unit, const FlatState& flat,
+                  int slot) const;
+  Array host_weights(int slice) const;
+  Array staged(const FlatState& flat, int slot) const;
+  AdamArrays adam_arrays(const FlatState& flat) const;
 
   RankContext& context_;
   const StageUnits& units_;
@@ -83,8 +122,14 @@ class StageStates {
   const Holders& experts_;
   Array weights_;    // whole, or shards under ZeRO 3
   Array gradients_;  // whole, or shards under ZeRO 2 and 3
-  Array masters_, first_moments_, second_moments_;  // shards, fp32
+  OptimizerStates optimizer_;
   std::array<Array, kUnitSlots> gathered_, unit_gradients_;
+  // Where the optimizer is on the host: gradients of all shards; weights of
+  // them, or of two slices on their way to a drive, which then come back by
+  // flat buffers.
+  Array host_gradients_, host_weights_;
+  std::array<Array, kUnitSlots> staged_weights_;
+  std::optional<DriveFile> weights_drive_;
 };
 
 }  // namespace ztplan

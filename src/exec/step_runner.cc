@@ -1,5 +1,6 @@
 #include "exec/step_runner.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -88,9 +89,15 @@ void StepRunner::begin_pass() {
   if (sent_ >= 0) context_.device.wait(Lane::compute, sent_);
 }
 
-/// The slot of the unit that is gathered and not yet computed with.
-int StepRunner::take_gathered() {
-  if (gathered_slots_.empty()) return 0;
+/// The slot of the unit that is gathered and not yet computed with; or it is
+/// gathered here, where the graph has no task for a group of one.
+int StepRunner::take_gathered(const Unit& unit) {
+  if (context_.strategy.zero < 3) return 0;
+  if (gathered_slots_.empty()) {
+    const int slot = next_gather_++ % kUnitSlots;
+    states_.gather(Lane::compute, unit, slot);
+    return slot;
+  }
   const int slot = gathered_slots_.front();
   gathered_slots_.pop_front();
   return slot;
@@ -101,7 +108,7 @@ void StepRunner::forward(const Task& task) {
   if (task.opens) begin_pass();
   if (task.opens) passes_.open_forward(key);
   const auto [from, until] = units_of(task);
-  const int slot = take_gathered();
+  const int slot = take_gathered(chunk(task)[from]);
   for (std::size_t unit = from; unit < until; ++unit)
     passes_.forward(key, unit, slot);
 }
@@ -111,7 +118,7 @@ void StepRunner::backward(const Task& task) {
   if (task.opens) begin_pass();
   if (task.opens) passes_.open_backward(key);
   const auto [from, until] = units_of(task);
-  const int slot = take_gathered();
+  const int slot = take_gathered(chunk(task)[from]);
   int whole_slot = 0;
   if (context_.strategy.zero >= 2) {
     whole_slot = next_gradient_++ % kUnitSlots;
@@ -123,7 +130,19 @@ void StepRunner::backward(const Task& task) {
   if (is_last(task) || context_.strategy.zero >= 2)
     for (std::size_t unit = from; unit < until; ++unit)
       states_.sum_over_tensor(chunk(task)[unit], whole_slot);
+  if (context_.strategy.zero >= 2 && !is_reduced(chunk(task)[from]))
+    states_.reduce(Lane::compute, chunk(task)[from], whole_slot, is_last(task));
   if (task.closes) passes_.close_backward(key);
+}
+
+/// Whether the graph has a task that reduces the unit's gradients: where ranks
+/// have anything to sum.
+bool StepRunner::is_reduced(const Unit& unit) const {
+  const bool sums = context_.strategy.sequence_parallel;
+  return std::ranges::any_of(unit.flats, [&](const FlatState& flat) {
+    return states_.holders(flat).shards.size() > 1 ||
+           (sums && flat.flat.whole > 0);
+  });
 }
 
 bool StepRunner::is_last(const Task& task) const {
@@ -176,7 +195,43 @@ double StepRunner::tokens() const {
          context_.workload.sequence;
 }
 
-void StepRunner::step() {
+/// What a copy between tiers is of: a slice of states, or a unit's weights.
+void StepRunner::transfer(const Task& task) {
+  const auto& item =
+      graph_.recipes()[static_cast<std::size_t>(task.recipe)].items.front();
+  const Channel channel = std::get<Transfer>(item.work).channel;
+  if (task.micro_batch >= 0) return bring(task, channel);
+  if (!summed_) sum_norms();
+  if (result_.skipped) return;
+  switch (channel) {
+    case Channel::device_to_host:
+      return states_.fetch_gradients(task.lane, task.segment);
+    case Channel::nvme_read:
+      return states_.load_slice(task.lane, task.segment);
+    case Channel::nvme_write:
+      return states_.store_slice(task.lane, task.segment);
+    case Channel::host_to_device:
+      return states_.return_weights(task.lane, task.segment);
+  }
+}
+
+void StepRunner::bring(const Task& task, Channel channel) {
+  const auto [from, until] = units_of(task);
+  require(until == from + 1, "units are fetched one by one");
+  const bool from_drive = channel == Channel::nvme_read;
+  int& next = from_drive ? next_load_ : next_fetch_;
+  const int slot = next++ % kUnitSlots;
+  const Unit& unit = chunk(task)[from];
+  if (from_drive) return states_.load_weights(task.lane, unit, slot);
+  states_.fetch_weights(task.lane, unit, slot);
+  const bool is_gathered =
+      std::ranges::any_of(unit.flats, [&](const FlatState& flat) {
+        return states_.holders(flat).shards.size() > 1;
+      });
+  if (!is_gathered) gathered_slots_.push_back(slot);
+}
+
+void StepRunner::step(const Task& task) {
   if (!summed_) sum_norms();  // a world of one has no task for it
   if (result_.skipped) return;
   StepNumbers numbers = numbers_.step;
@@ -184,7 +239,10 @@ void StepRunner::step() {
   const auto norm = static_cast<float>(result_.gradient_norm);
   if (numbers_.clip > 0 && norm > numbers_.clip)
     numbers.factor *= numbers_.clip / norm;
-  states_.step(Lane::compute, numbers);
+  if (task.lane == Lane::host)
+    states_.step_slice(task.lane, task.segment, numbers);
+  else
+    states_.step(task.lane, numbers);
 }
 
 void StepRunner::perform(const Task& task) {
@@ -202,12 +260,12 @@ void StepRunner::perform(const Task& task) {
       if (task.lane == Lane::data) return sum_norms();
       return states_.square_sum(Lane::compute, stage_ == 0, square_sum_);
     case TaskKind::optimizer:
-      return step();
-    case TaskKind::send:
+      return step(task);
     case TaskKind::transfer:
+      return transfer(task);
+    case TaskKind::send:
       break;
   }
-  require(task.kind == TaskKind::send, "the executor knows this task");
   if (task.direction == Direction::forward)
     passes_.send_forward(task.lane, key);
   else

@@ -50,7 +50,9 @@ class StepRunner {
   void gather(const Task& task);
   void reduce(const Task& task);
   void sum_norms();
-  void step();
+  void step(const Task& task);
+  void transfer(const Task& task);
+  void bring(const Task& task, Channel channel);
   std::pair<std::size_t, std::size_t> units_of(const Task& task) const;
   const std::vector<Unit>& chunk(const Task& task) const;
   using Clock = std::chrono::steady_clock;
@@ -60,8 +62,9 @@ class StepRunner {
   void settle_terms(Seconds total);
   bool is_mine(const Task& task) const;
   bool is_last(const Task& task) const;
+  bool is_reduced(const Unit& unit) const;
   void begin_pass();
-  int take_gathered();
+  int take_gathered(const Unit& unit);
   double tokens() const;
 
   RankContext& context_;
@@ -80,7 +83,7 @@ class StepRunner {
   Seconds in_optimizer_, in_offload_;  // of a step, with no calls of groups
   std::deque<int> gathered_slots_;
   EventId sent_ = -1;
-  int next_gather_ = 0, next_gradient_ = 0;
+  int next_gather_ = 0, next_gradient_ = 0, next_load_ = 0, next_fetch_ = 0;
   /// Where the whole gradients of a segment of a pass are.
   std::map<std::pair<PassKey, int>, int> gradient_slots_;
 };

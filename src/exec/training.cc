@@ -44,7 +44,8 @@ class RankTraining {
         device_(device),
         world_(world),
         shared_(shared),
-        engine_(device, world, job.setting, job.engine, job.strategy),
+        engine_(device, world, job.setting, job.engine, job.strategy,
+                job.options.offload_folder),
         scale_(job.setting.workload.precision) {}
 
   void run(const std::atomic<bool>& stop,
@@ -147,9 +148,9 @@ class RankTraining {
   void save() {
     if (is_first()) shared_.place = shared_.store->begin(step_);
     barrier();
-    const std::vector<TensorToSave> tensors = states_to_save(engine_);
+    const StatesToSave states = states_to_save(engine_);
     shared_.files[static_cast<std::size_t>(world_.rank())] =
-        write_rank_file(shared_.place, world_.rank(), tensors);
+        write_rank_file(shared_.place, world_.rank(), states.tensors);
     barrier();
     if (is_first())
       shared_.store->finish(join(state(), shared_.files), options().keep);

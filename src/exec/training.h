@@ -30,6 +30,7 @@ struct TrainingOptions {
   CpuLanes lanes = CpuLanes::immediate;
   std::chrono::milliseconds patience{600'000};  // for ranks that do not come
   CheckpointOptions checkpoint;
+  std::string offload_folder = ".";  // of files that stand for memory
 };
 
 struct TrainingJob {

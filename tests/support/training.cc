@@ -13,6 +13,7 @@
 #include "exec/thread_communicator.h"
 #include "spec/catalog.h"
 #include "step/build_step.h"
+#include "support/temporary_directory.h"
 
 namespace ztplan {
 namespace {
@@ -59,6 +60,7 @@ class Trainer {
         strategy_(parse_strategy(what.strategy, 0)),
         ranks_(devices(strategy_)),
         cluster_(load_cluster("dgx-h100", ranks_, {})) {
+    cluster_.host.nvme = Bytes{std::int64_t{1} << 40};
     workload_.sequence = what.sequence;
     workload_.global_batch = what.global_batch;
     workload_.precision = what.precision;
@@ -96,7 +98,7 @@ class Trainer {
 
   void train_rank(Device& device, Communicator& world) {
     const Setting given = setting();
-    RankEngine rank(device, world, given, engine_, strategy_);
+    RankEngine rank(device, world, given, engine_, strategy_, folder_.path());
     rank.initialize(kSeed);
     for (int step = 0; step < what_.steps; ++step) {
       StepRunner::Numbers numbers;
@@ -130,20 +132,26 @@ class Trainer {
         for (const FlatState& flat : unit.flats) {
           const StageStates::Shard shard = rank.states().shard_of(flat);
           if (step == 0)
-            put(flat, shard.rank, shard.gradients, &WholeTensor::gradients);
+            put(flat, shard.rank,
+                {reinterpret_cast<const float*>(shard.gradients.data),
+                 static_cast<std::size_t>(flat.shard)},
+                &WholeTensor::gradients);
           if (!is_last) continue;
-          put(flat, shard.rank, shard.masters, &WholeTensor::weights);
-          put(flat, shard.rank, shard.first_moment, &WholeTensor::first_moment);
-          put(flat, shard.rank, shard.second_moment,
-              &WholeTensor::second_moment);
+          const auto states = [&](StateKind kind,
+                                  std::vector<float> WholeTensor::*member) {
+            put(flat, shard.rank, rank.states().read_states(flat, kind),
+                member);
+          };
+          states(StateKind::master, &WholeTensor::weights);
+          states(StateKind::first_moment, &WholeTensor::first_moment);
+          states(StateKind::second_moment, &WholeTensor::second_moment);
         }
   }
 
   /// fp32 `shard` of a flat buffer, to where its elements are in the model.
-  void put(const FlatState& flat, int shard_rank, const Array& shard,
+  void put(const FlatState& flat, int shard_rank, std::span<const float> values,
            std::vector<float> WholeTensor::*member) {
     const std::int64_t begin = shard_rank * flat.shard;
-    const auto* values = reinterpret_cast<const float*>(shard.data);
     for (const Parameter& parameter : flat.flat.parameters) {
       std::vector<float>& whole = result_.tensors[parameter.name].*member;
       const std::int64_t rows =
@@ -158,7 +166,7 @@ class Trainer {
             parameter.first_column + i % parameter.local_columns;
         if (row < rows)
           whole[static_cast<std::size_t>(row * parameter.columns + column)] =
-              values[at];
+              values[static_cast<std::size_t>(at)];
       }
     }
   }
@@ -190,15 +198,22 @@ class Trainer {
                       int number) {
     const MemoryBreakdown planned = stage_memory(
         setting(), engine_, strategy_)[static_cast<std::size_t>(rank.stage())];
+    compare_bytes(number, "host", planned.host, device.use(Tier::host).peak);
     const MemoryUse use = device.use(Tier::device);
     for (int i = 0; i < kTerms; ++i) {
       const auto term = static_cast<Term>(i);
       const Bytes ran = use.at_peak[static_cast<std::size_t>(i)];
-      if (term != Term::overhead && planned[term] != ran)
-        result_.differences.push_back(
-            fmt::format("rank {}: {} planned {} bytes at the peak, ran {}",
-                        number, to_text(term), planned[term].value, ran.value));
+      if (term != Term::overhead)
+        compare_bytes(number, to_text(term), planned[term], ran);
     }
+  }
+
+  void compare_bytes(int number, std::string_view what, Bytes planned,
+                     Bytes ran) {
+    if (planned != ran)
+      result_.differences.push_back(
+          fmt::format("rank {}: {} planned {} bytes at the peak, ran {}",
+                      number, what, planned.value, ran.value));
   }
 
   const TrainingCase& what_;
@@ -208,6 +223,7 @@ class Trainer {
   ClusterSpec cluster_;
   Workload workload_;
   const Engine& engine_ = find_engine("native");
+  TemporaryDirectory folder_;
   std::mutex mutex_;
   Training result_;
   std::exception_ptr failure_;
