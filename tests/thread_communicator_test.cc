@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -46,16 +47,19 @@ Array array_of(std::vector<float>& values) {
 }
 
 /// Values whose sum depends on the order they are added in.
+float value_of(int rank, std::size_t i) {
+  return (rank % 2 == 0 ? 1e8F : 1.0F) / static_cast<float>(i + 1);
+}
+
 std::vector<float> values_of(int rank, std::size_t size) {
   std::vector<float> values(size);
-  for (std::size_t i = 0; i < size; ++i)
-    values[i] = (rank % 2 == 0 ? 1e8F : 1.0F) / static_cast<float>(i + 1);
+  for (std::size_t i = 0; i < size; ++i) values[i] = value_of(rank, i);
   return values;
 }
 
 float sum_at(int ranks, std::size_t i) {
-  float sum = values_of(0, i + 1)[i];
-  for (int rank = 1; rank < ranks; ++rank) sum += values_of(rank, i + 1)[i];
+  float sum = value_of(0, i);
+  for (int rank = 1; rank < ranks; ++rank) sum += value_of(rank, i);
   return sum;
 }
 
@@ -159,8 +163,9 @@ TEST_CASE("a rank that never comes is named, and in which call") {
                  all.all_reduce(Lane::compute, array_of(value), Reduction::sum);
                });
   CHECK(failures[1].empty());
-  CHECK(failures[0].find("all_reduce of 1 fp32 for rank 1") !=
-        std::string::npos);
+  CHECK(failures[0] ==
+        "communicator of ranks 0-2, call 0, all_reduce of 1 fp32: rank 1 did "
+        "not come within 0.1 s");
   CHECK(failures[2] == failures[0]);
 }
 
@@ -172,6 +177,119 @@ TEST_CASE("ranks that ask for different things are told so") {
       });
   for (const std::string& failure : failures)
     CHECK(failure ==
-          "rank 1 asks for all_reduce of 5 fp32 where rank 0 asks for "
-          "all_reduce of 4 fp32");
+          "communicator of ranks 0-1, call 0: rank 0 asks for all_reduce of 4 "
+          "fp32 where rank 1 asks for all_reduce of 5 fp32");
+}
+
+TEST_CASE("a message of another size than awaited is named") {
+  const auto failures =
+      on_ranks(2, kPatience, [](int rank, Communicator& all, Device&) {
+        std::vector<float> values(rank == 0 ? 4 : 5);
+        if (rank == 0) all.exchange(Lane::compute, {{1, array_of(values)}}, {});
+        if (rank == 1) all.exchange(Lane::compute, {}, {{0, array_of(values)}});
+        all.barrier(Lane::compute);
+      });
+  for (const std::string& failure : failures)
+    CHECK(failure ==
+          "communicator of ranks 0-1: rank 1 waits for message 0 of 5 fp32 "
+          "from rank 0, which sent 4 fp32");
+}
+
+TEST_CASE("counts that do not fit one another are named") {
+  const auto failures =
+      on_ranks(2, kPatience, [](int, Communicator& all, Device&) {
+        std::vector<float> out(3), in(4);
+        all.all_to_all(Lane::compute, array_of(out), {1, 2}, array_of(in),
+                       {1, 2});
+      });
+  for (const std::string& failure : failures)
+    CHECK(failure ==
+          "communicator of ranks 0-1, call 0, all_to_all of fp32: rank 0 sends "
+          "2 to rank 1, which expects 1");
+}
+
+TEST_CASE("a call that cannot be right ends the call of all") {
+  const auto failures =
+      on_ranks(3, kPatience, [](int rank, Communicator& all, Device&) {
+        std::vector<float> shard(2), whole(rank == 1 ? 5 : 6);
+        all.all_gather(Lane::compute, array_of(shard), array_of(whole));
+      });
+  for (const std::string& failure : failures)
+    CHECK(failure == "all_gather: 3 shards of 2 elements are not 5");
+}
+
+TEST_CASE("threads round a sum once, in 16 bits too") {
+  // 256 + 1 + 1: in bf16, of 8 bits, each 1 alone would be lost.
+  const std::uint16_t terms[] = {0x4380, 0x3f80, 0x3f80};
+  const auto failures =
+      on_ranks(3, kPatience, [&](int rank, Communicator& all, Device&) {
+        std::uint16_t value = terms[rank];
+        all.all_reduce(
+            Lane::compute,
+            {reinterpret_cast<std::byte*>(&value), 1, Precision::bf16},
+            Reduction::sum);
+        if (value != 0x4381) throw Error("258 in bf16");
+      });
+  CHECK(all_quiet(failures));
+}
+
+TEST_CASE("calls on deferred lanes match by the order they were made in") {
+  ThreadWorld world(4, kPatience);
+  run_ranks(world, [&](int rank) {
+    const auto device = make_cpu_device(CpuLanes::deferred, Bytes{1 << 20});
+    const auto all = world.join(rank, *device);
+    const auto pair = all->split(rank / 2, rank);
+    std::vector<float> sums(64, 1), halves(64, 1), first{0}, second{0};
+    std::vector<float> one{1}, two{2};
+    for (std::int64_t i = 0; i < 64; ++i) {
+      const Lane lane = (i + rank) % 2 == 0 ? Lane::compute : Lane::data;
+      all->all_reduce(lane, slice(array_of(sums), i, 1), Reduction::sum);
+      pair->all_reduce(Lane::host, slice(array_of(halves), i, 1),
+                       Reduction::sum);
+    }
+    const int next = (rank + 1) % 4, before = (rank + 3) % 4;
+    all->exchange(Lane::pipeline, {}, {{before, array_of(first)}});
+    all->exchange(Lane::nvme, {{next, array_of(one)}}, {});
+    all->exchange(Lane::nvme, {{next, array_of(two)}},
+                  {{before, array_of(second)}});
+    device->synchronize();
+    if (sums != std::vector<float>(64, 4)) throw Error("sums");
+    if (halves != std::vector<float>(64, 2)) throw Error("halves");
+    if (first[0] != 1 || second[0] != 2) throw Error("messages");
+  });
+}
+
+TEST_CASE("an abort from outside ends every communicator of the world") {
+  ThreadWorld world(3, kPatience);
+  std::atomic<int> failed{0};
+  std::thread outside;
+  run_ranks(world, [&](int rank) {
+    const auto device = make_cpu_device(CpuLanes::deferred, Bytes{1 << 20});
+    const auto all = world.join(rank, *device);
+    const auto alone = all->split(rank, 0);
+    all->barrier(Lane::compute);
+    device->synchronize();
+    if (rank == 0) outside = std::thread([&] { world.abort("a signal"); });
+    std::vector<float> value{0};
+    try {
+      if (rank == 1) all->barrier(Lane::compute);
+      if (rank == 2) all->exchange(Lane::pipeline, {}, {{0, array_of(value)}});
+      while (rank == 0) alone->barrier(Lane::compute);
+      device->synchronize();
+    } catch (const Error& error) {
+      if (std::string(error.what()) == "a signal") ++failed;
+    }
+  });
+  outside.join();
+  CHECK(failed == 3);
+}
+
+TEST_CASE("what the first failed rank threw is thrown") {
+  ThreadWorld world(3, kPatience);
+  const auto work = [&](int rank) {
+    const auto device = make_cpu_device(CpuLanes::immediate, Bytes{1 << 20});
+    if (rank == 1) throw Bug("a promise");
+    world.join(rank, *device)->barrier(Lane::compute);
+  };
+  CHECK_THROWS_WITH_AS(run_ranks(world, work), "a promise", Bug);
 }

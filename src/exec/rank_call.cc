@@ -30,6 +30,12 @@ std::string_view to_text(CallKind kind) {
   return "";
 }
 
+void check_sum(std::string_view what, Precision dtype) {
+  if (dtype == Precision::fp8)
+    throw Error(fmt::format("{}: ranks cannot add in fp8", what),
+                "use bf16, fp16 or fp32");
+}
+
 void check_shards(std::string_view what, int ranks, const Array& shard,
                   const Array& whole) {
   if (shard.dtype != whole.dtype)
@@ -93,6 +99,7 @@ std::size_t bytes_in(const Array& array) {
 }
 
 RankCall all_reduce_call(const Array& data, Reduction how) {
+  check_sum("all_reduce", data.dtype);
   return {CallKind::all_reduce, data.size, data.dtype, how, 0};
 }
 
@@ -103,6 +110,7 @@ RankCall all_gather_call(int ranks, const Array& shard, const Array& whole) {
 
 RankCall reduce_scatter_call(int ranks, const Array& whole,
                              const Array& shard) {
+  check_sum("reduce_scatter", whole.dtype);
   check_shards("reduce_scatter", ranks, shard, whole);
   return {CallKind::reduce_scatter, whole.size, whole.dtype, Reduction::sum, 0};
 }

@@ -1,411 +1,291 @@
 #include "exec/thread_communicator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "exec/rank_call.h"
+#include "exec/rank_meeting.h"
 #include "exec/rank_sum.h"
 
 namespace ztplan {
 namespace {
 
-/// What one rank brings to a call.
-struct Offer {
-  RankCall call;
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
-  std::vector<std::int64_t> counts;
-  int color = 0, key = 0;
-};
+/// Part `index` of `parts` nearly equal ones.
+Array part_of(const Array& whole, std::size_t index, std::size_t parts) {
+  const auto begin = [&](std::size_t i) {
+    return whole.size * static_cast<std::int64_t>(i) /
+           static_cast<std::int64_t>(parts);
+  };
+  return slice(whole, begin(index), begin(index + 1) - begin(index));
+}
 
-class Team;
+Array shard_of(const Array& whole, std::size_t index, std::size_t parts) {
+  const std::int64_t size = whole.size / static_cast<std::int64_t>(parts);
+  return slice(whole, static_cast<std::int64_t>(index) * size, size);
+}
 
-}  // namespace
+/// What is in its place is not touched: others read it.
+void copy_to(const Array& to, const Array& from) {
+  if (from.empty() || to.data == from.data) return;
+  std::memmove(to.data, from.data, bytes_in(from));
+}
 
-/// The first reason to stop, and everybody who must hear it.
-struct ThreadWorld::Shared {
-  int ranks = 0;
-  std::chrono::milliseconds timeout{};
-  std::mutex mutex;
-  bool stopped = false;
-  std::string why;
-  std::vector<std::weak_ptr<Team>> teams;
-  std::shared_ptr<Team> all;
+/// The same share of every rank's `out`, put together into all of `to`.
+void combine_share(Reduction how, std::span<const RankPart> parts,
+                   std::int64_t from, std::int64_t size,
+                   const std::vector<std::byte*>& to) {
+  std::vector<const std::byte*> shares;
+  for (const RankPart& part : parts)
+    shares.push_back(slice(part.out, from, size).data);
+  combine(how, parts.front().out.dtype, size, shares, to);
+}
 
-  void stop(const std::string& reason);
-  bool is_stopped() {
-    const std::lock_guard lock(mutex);
-    return stopped;
+std::int64_t sum_before(std::span<const std::int64_t> counts,
+                        std::size_t rank) {
+  return std::accumulate(counts.begin(),
+                         counts.begin() + static_cast<std::ptrdiff_t>(rank),
+                         std::int64_t{0});
+}
+
+/// What each rank sent to `me`, one after another.
+void take_counts(std::span<const RankPart> parts, std::size_t me) {
+  std::int64_t at = 0;
+  for (const RankPart& peer : parts) {
+    const std::int64_t size = peer.out_counts[me];
+    copy_to(slice(parts[me].in, at, size),
+            slice(peer.out, sum_before(peer.out_counts, me), size));
+    at += size;
   }
-  void check() {
-    const std::lock_guard lock(mutex);
-    if (stopped) throw Error(why);
-  }
-};
+}
 
-namespace {
+/// Ranks of the color of `me`, by key, then by rank.
+std::vector<std::size_t> ranks_beside(std::span<const RankPart> parts,
+                                      std::size_t me) {
+  std::vector<std::size_t> ranks;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].color == parts[me].color) ranks.push_back(i);
+  std::ranges::stable_sort(ranks, {},
+                           [&](std::size_t i) { return parts[i].key; });
+  return ranks;
+}
 
-/// The state of one communicator.
-class Team : public std::enable_shared_from_this<Team> {
- public:
-  Team(std::shared_ptr<ThreadWorld::Shared> world, std::vector<int> ranks)
-      : world_(std::move(world)),
-        ranks_(std::move(ranks)),
-        offers_(ranks_.size()),
-        here_(ranks_.size()) {}
-
-  int size() const { return static_cast<int>(ranks_.size()); }
-  ThreadWorld::Shared& world() { return *world_; }
-  const Offer& offer(int rank) const {
-    return offers_[static_cast<std::size_t>(rank)];
-  }
-
-  /// `rank` comes with `offer` and waits until all have.
-  void meet(int rank, Offer offer) {
-    std::unique_lock lock(mutex_);
-    const auto me = static_cast<std::size_t>(rank);
-    offers_[me] = std::move(offer);
-    arrive(lock, rank);
-  }
-  /// Waits until all are done with what was offered.
-  void part(int rank) {
-    std::unique_lock lock(mutex_);
-    arrive(lock, rank);
-  }
-
-  void post(int from, int to, std::vector<std::byte> message) {
-    {
-      const std::lock_guard lock(mutex_);
-      mail_[{from, to}].push_back(std::move(message));
-    }
-    changed_.notify_all();
-  }
-  std::vector<std::byte> take(int from, int to) {
-    std::unique_lock lock(mutex_);
-    auto& queue = mail_[{from, to}];
-    wait(
-        lock, [&] { return !queue.empty(); },
-        [&] {
-          return fmt::format("{} waited for a message from {}", name({to}),
-                             name({from}));
-        });
-    std::vector<std::byte> message = std::move(queue.front());
-    queue.pop_front();
-    return message;
-  }
-
-  /// The team of those who offered the color of `rank`, and its place there.
-  std::pair<std::shared_ptr<Team>, int> split(int rank) {
-    const Offer& mine = offer(rank);
-    std::vector<std::pair<int, int>> members;  // key, rank
-    for (int other = 0; other < size(); ++other)
-      if (offer(other).color == mine.color)
-        members.emplace_back(offer(other).key, other);
-    std::ranges::sort(members);
-    std::vector<int> ranks;
-    int place = 0;
-    for (const auto& member : members) {
-      if (member.second == rank) place = static_cast<int>(ranks.size());
-      ranks.push_back(ranks_[static_cast<std::size_t>(member.second)]);
-    }
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<Team>& made = made_[mine.color];
-    if (made == nullptr) {
-      made = std::make_shared<Team>(world_, std::move(ranks));
-      const std::lock_guard world_lock(world_->mutex);
-      world_->teams.push_back(made);
-    }
-    return {made, place};
-  }
-  void forget_splits() {
-    const std::lock_guard lock(mutex_);
-    made_.clear();
-  }
-
-  void wake() {
-    { const std::lock_guard lock(mutex_); }
-    changed_.notify_all();
-  }
-
- private:
-  template <class Done, class Text>
-  void wait(std::unique_lock<std::mutex>& lock, const Done& done,
-            const Text& complaint) {
-    const bool came = changed_.wait_for(
-        lock, world_->timeout, [&] { return done() || world_->is_stopped(); });
-    if (came && done()) return;
-    lock.unlock();
-    if (!came)
-      world_->stop(
-          fmt::format("{} for {:.1f} s in vain", complaint(),
-                      static_cast<double>(world_->timeout.count()) / 1000));
-    world_->check();
-    throw Bug("a wait that ends unmet has a reason");
-  }
-
-  void arrive(std::unique_lock<std::mutex>& lock, int rank) {
-    here_[static_cast<std::size_t>(rank)] = true;
-    const std::int64_t round = round_;
-    if (std::ranges::all_of(here_, [](bool here) { return here; })) {
-      here_.assign(here_.size(), false);
-      ++round_;
-      const std::string complaint = disagreement();
-      lock.unlock();
-      if (!complaint.empty()) world_->stop(complaint);
-      changed_.notify_all();
-      return world_->check();
-    }
-    wait(
-        lock, [&] { return round_ != round; },
-        [&] {
-          return fmt::format(
-              "{} waited in {} for {}", name({rank}),
-              to_text(offers_[static_cast<std::size_t>(rank)].call),
-              name(missing()));
-        });
-    lock.unlock();
-    world_->check();
-  }
-
-  /// World ranks of places in this team.
-  std::string name(const std::vector<int>& places) const {
-    std::vector<int> ranks;
-    for (const int place : places)
-      ranks.push_back(ranks_[static_cast<std::size_t>(place)]);
-    return ranks_text(ranks);
-  }
-  std::vector<int> missing() const {
-    std::vector<int> places;
-    for (int place = 0; place < size(); ++place)
-      if (!here_[static_cast<std::size_t>(place)]) places.push_back(place);
-    return places;
-  }
-
-  /// Who asks for something else than rank 0 of the team; empty: nobody.
-  std::string disagreement() const {
-    for (int place = 1; place < size(); ++place) {
-      const RankCall &first = offer(0).call, &other = offer(place).call;
-      if (other == first) continue;
-      return fmt::format("{} asks for {} where {} asks for {}", name({place}),
-                         to_text(other), name({0}), to_text(first));
-    }
-    return {};
-  }
-
-  std::shared_ptr<ThreadWorld::Shared> world_;
-  std::vector<int> ranks_;  // of the world
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Offer> offers_;
-  std::vector<bool> here_;
-  std::int64_t round_ = 0;
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> mail_;
-  std::map<int, std::shared_ptr<Team>> made_;
-};
-
+/// The communicator of one rank. Calls are numbered when they are made, so that
+/// it does not matter in which order lanes come to them.
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Team> team, int rank, Device& device)
-      : team_(std::move(team)), rank_(rank), device_(device) {}
+  ThreadCommunicator(std::shared_ptr<RankMeeting> meeting, std::size_t rank,
+                     Device& device)
+      : meeting_(std::move(meeting)), rank_(rank), device_(device) {}
 
-  int rank() const override { return rank_; }
-  int size() const override { return team_->size(); }
+  int rank() const override { return static_cast<int>(rank_); }
+  int size() const override {
+    return static_cast<int>(meeting_->members().size());
+  }
 
   void all_reduce(Lane lane, const Array& data, Reduction how) override {
-    const RankCall call = all_reduce_call(data, how);
-    together(lane, {call, data.data, data.data, {}, 0, 0}, [this, data, how] {
-      const Part part = part_of(data.size);
-      const std::int64_t at = part.from * bytes_of(data.dtype);
-      std::vector<const std::byte*> from;
-      std::vector<std::byte*> to;
-      for (int other = 0; other < size(); ++other) {
-        from.push_back(team_->offer(other).in + at);
-        to.push_back(team_->offer(other).out + at);
-      }
-      combine(how, data.dtype, part.size, from, to);
-    });
+    const RankCall call = checked([&] { return all_reduce_call(data, how); });
+    meet(lane, call, RankPart{.out = data},
+         [how, me = rank_](std::span<RankPart> parts) {
+           const Array own = part_of(parts[me].out, me, parts.size());
+           const std::int64_t from =
+               (own.data - parts[me].out.data) / bytes_of(own.dtype);
+           std::vector<std::byte*> to;
+           for (const RankPart& part : parts)
+             to.push_back(slice(part.out, from, own.size).data);
+           combine_share(how, parts, from, own.size, to);
+         });
   }
 
   void all_gather(Lane lane, const Array& shard, const Array& whole) override {
-    const RankCall call = all_gather_call(size(), shard, whole);
-    together(lane, {call, shard.data, nullptr, {}, 0, 0}, [this, shard, whole] {
-      const std::size_t bytes = bytes_in(shard);
-      for (int other = 0; other < size(); ++other)
-        copy(whole.data + static_cast<std::size_t>(other) * bytes,
-             team_->offer(other).in, bytes);
-    });
+    const RankCall call =
+        checked([&] { return all_gather_call(size(), shard, whole); });
+    meet(lane, call, RankPart{.out = shard, .in = whole},
+         [me = rank_](std::span<RankPart> parts) {
+           for (std::size_t i = 0; i < parts.size(); ++i)
+             copy_to(shard_of(parts[me].in, i, parts.size()), parts[i].out);
+         });
   }
 
   void reduce_scatter(Lane lane, const Array& whole,
                       const Array& shard) override {
-    const RankCall call = reduce_scatter_call(size(), whole, shard);
-    together(lane, {call, whole.data, nullptr, {}, 0, 0}, [this, shard] {
-      const std::size_t at = static_cast<std::size_t>(rank_) * bytes_in(shard);
-      std::vector<const std::byte*> from;
-      for (int other = 0; other < size(); ++other)
-        from.push_back(team_->offer(other).in + at);
-      std::byte* const to = shard.data;
-      combine(Reduction::sum, shard.dtype, shard.size, from, {&to, 1});
-    });
+    const RankCall call =
+        checked([&] { return reduce_scatter_call(size(), whole, shard); });
+    meet(lane, call, RankPart{.out = whole, .in = shard},
+         [me = rank_](std::span<RankPart> parts) {
+           const Array& own = parts[me].in;
+           combine_share(Reduction::sum, parts,
+                         static_cast<std::int64_t>(me) * own.size, own.size,
+                         {own.data});
+         });
   }
 
   void broadcast(Lane lane, const Array& data, int root) override {
-    const RankCall call = broadcast_call(size(), data, root);
-    together(lane, {call, data.data, nullptr, {}, 0, 0}, [this, data, root] {
-      copy(data.data, team_->offer(root).in, bytes_in(data));
-    });
+    const RankCall call =
+        checked([&] { return broadcast_call(size(), data, root); });
+    meet(lane, call, RankPart{.out = data},
+         [root, me = rank_](std::span<RankPart> parts) {
+           if (me != static_cast<std::size_t>(root))
+             copy_to(parts[me].out, parts[static_cast<std::size_t>(root)].out);
+         });
   }
 
   void all_to_all(Lane lane, const Array& out,
                   std::vector<std::int64_t> out_counts, const Array& in,
                   std::vector<std::int64_t> in_counts) override {
-    const RankCall call =
-        all_to_all_call(size(), out, out_counts, in, in_counts);
-    together(lane, {call, out.data, nullptr, std::move(out_counts), 0, 0},
-             [this, in, counts = std::move(in_counts)] {
-               receive_from_all(in, counts);
-             });
+    const RankCall call = checked([&] {
+      return all_to_all_call(size(), out, out_counts, in, in_counts);
+    });
+    meet(lane, call,
+         RankPart{.out = out,
+                  .in = in,
+                  .out_counts = std::move(out_counts),
+                  .in_counts = std::move(in_counts)},
+         [me = rank_](std::span<RankPart> parts) { take_counts(parts, me); });
   }
 
   void exchange(Lane lane, std::vector<Message> sends,
                 std::vector<Message> receives) override {
-    check_messages(size(), sends);
-    check_messages(size(), receives);
-    device_.enqueue(lane, [this, out = std::move(sends),
-                           in = std::move(receives)] {
-      team_->world().check();
-      for (const Message& message : out)
-        team_->post(
-            rank_, message.peer,
-            {message.data.data, message.data.data + bytes_in(message.data)});
-      for (const Message& message : in) {
-        const std::vector<std::byte> came = team_->take(message.peer, rank_);
-        if (came.size() != bytes_in(message.data))
-          fail(fmt::format("a message of {} bytes came where {} were awaited",
-                           came.size(), bytes_in(message.data)));
-        copy(message.data.data, came.data(), came.size());
-      }
+    checked([&] {
+      check_messages(size(), sends);
+      check_messages(size(), receives);
+      return RankCall{};
+    });
+    using Numbered = std::vector<std::pair<MessagePlace, Array>>;
+    Numbered out, in;
+    for (const Message& send : sends)
+      out.emplace_back(next_place(rank(), send.peer, sent_[send.peer]),
+                       send.data);
+    for (const Message& receive : receives)
+      in.emplace_back(next_place(receive.peer, rank(), received_[receive.peer]),
+                      receive.data);
+    device_.enqueue(lane, [meeting = meeting_, out, in] {
+      for (const auto& [place, data] : out) meeting->post(place, data);
+      for (const auto& [place, data] : in) meeting->fetch(place, data);
     });
   }
 
   void barrier(Lane lane) override {
-    together(lane,
-             {{CallKind::barrier, 0, {}, {}, 0}, nullptr, nullptr, {}, 0, 0},
-             [] {});
+    checked([] { return RankCall{}; });
+    meet(lane, {CallKind::barrier}, {}, [](std::span<RankPart>) {});
   }
 
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    device_.synchronize();
-    team_->meet(
-        rank_,
-        {{CallKind::split, 0, {}, {}, 0}, nullptr, nullptr, {}, color, key});
-    const auto [team, place] = team_->split(rank_);
-    team_->part(rank_);
-    team_->forget_splits();
-    return std::make_unique<ThreadCommunicator>(team, place, device_);
-  }
+  std::unique_ptr<Communicator> split(int color, int key) override;
 
-  void abort(const std::string& why) override { team_->world().stop(why); }
+  void abort(const std::string& why) override { meeting_->world().abort(why); }
 
  private:
-  struct Part {
-    std::int64_t from, size;
-  };
-  /// This rank's share of the work on `size` elements.
-  Part part_of(std::int64_t size) const {
-    const std::int64_t ranks = team_->size();
-    const std::int64_t from = size * rank_ / ranks;
-    return {from, size * (rank_ + 1) / ranks - from};
-  }
-
-  template <class Work>
-  void together(Lane lane, Offer offer, Work work) {
-    device_.enqueue(lane,
-                    [this, mine = std::move(offer), act = std::move(work)] {
-                      team_->world().check();
-                      team_->meet(rank_, mine);
-                      act();
-                      team_->part(rank_);
-                    });
-  }
-
-  void receive_from_all(const Array& in,
-                        const std::vector<std::int64_t>& counts) const {
-    const std::int64_t width = bytes_of(in.dtype);
-    std::byte* to = in.data;
-    for (int other = 0; other < size(); ++other) {
-      const Offer& sender = team_->offer(other);
-      const std::int64_t sent = sender.counts[static_cast<std::size_t>(rank_)];
-      const std::int64_t awaited = counts[static_cast<std::size_t>(other)];
-      if (sent != awaited)
-        fail(
-            fmt::format("all_to_all: rank {} of the group sends {} elements "
-                        "where rank {} awaits {}",
-                        other, sent, rank_, awaited));
-      const std::int64_t before =
-          std::accumulate(sender.counts.begin(), sender.counts.begin() + rank_,
-                          std::int64_t{0});
-      copy(to, sender.in + before * width,
-           static_cast<std::size_t>(sent * width));
-      to += sent * width;
+  /// The call as it is checked; what is wrong with it ends the world.
+  template <class Check>
+  RankCall checked(const Check& check) {
+    meeting_->world().check();
+    try {
+      return check();
+    } catch (const Error& error) {
+      abort(error.what());
+      throw;
     }
   }
 
-  [[noreturn]] void fail(const std::string& why) const {
-    team_->world().stop(why);
-    throw Error(why);
+  void meet(Lane lane, const RankCall& call, RankPart part,
+            RankMeeting::Act act) {
+    device_.enqueue(lane, [meeting = meeting_, me = rank(), number = calls_++,
+                           call, part = std::move(part), act = std::move(act)] {
+      meeting->meet(me, number, call, part, act);
+    });
   }
 
-  static void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes > 0) std::memmove(to, from, bytes);
+  static MessagePlace next_place(int from, int to, std::int64_t& number) {
+    return {from, to, number++};
   }
 
-  std::shared_ptr<Team> team_;
-  int rank_;
+  const std::shared_ptr<RankMeeting> meeting_;
+  const std::size_t rank_;
   Device& device_;
+  std::int64_t calls_ = 0;
+  std::map<int, std::int64_t> sent_, received_;  // messages, by peer
 };
+
+/// Two meetings: the first tells who belongs together, of whom the first makes
+/// the new meeting that the second hands to the others.
+std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {
+  meeting_->world().check();
+  std::vector<std::size_t> beside;
+  meeting_->meet(
+      rank(), calls_++, {CallKind::split}, RankPart{.color = color, .key = key},
+      [&](std::span<RankPart> parts) { beside = ranks_beside(parts, rank_); });
+  std::shared_ptr<RankMeeting> made;
+  if (beside.front() == rank_) {
+    std::vector<int> members;
+    for (const std::size_t member : beside)
+      members.push_back(meeting_->members()[member]);
+    made = RankMeeting::make(meeting_->shared_world(), std::move(members));
+  }
+  meeting_->meet(
+      rank(), calls_++, {CallKind::split}, RankPart{.made = made},
+      [&](std::span<RankPart> parts) { made = parts[beside.front()].made; });
+  const auto place = std::ranges::find(beside, rank_) - beside.begin();
+  return std::make_unique<ThreadCommunicator>(
+      made, static_cast<std::size_t>(place), device_);
+}
+
+std::string reason(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "a rank failed";
+  }
+}
 
 }  // namespace
 
-void ThreadWorld::Shared::stop(const std::string& reason) {
-  std::vector<std::shared_ptr<Team>> waiting;
-  {
-    const std::lock_guard lock(mutex);
-    if (stopped) return;
-    stopped = true;
-    why = reason;
-    for (const std::weak_ptr<Team>& team : teams)
-      if (auto alive = team.lock()) waiting.push_back(std::move(alive));
-  }
-  for (const std::shared_ptr<Team>& team : waiting) team->wake();
+ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds timeout) {
+  if (ranks < 1) throw Error("a world has one rank at least");
+  std::vector<int> members(static_cast<std::size_t>(ranks));
+  std::iota(members.begin(), members.end(), 0);
+  meeting_ = RankMeeting::make(std::make_shared<RankWorld>(timeout),
+                               std::move(members));
 }
-
-ThreadWorld::ThreadWorld(int ranks, std::chrono::milliseconds timeout)
-    : shared_(std::make_shared<Shared>()) {
-  require(ranks >= 1, "a world has ranks");
-  shared_->ranks = ranks;
-  shared_->timeout = timeout;
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  shared_->all = std::make_shared<Team>(shared_, std::move(all));
-  shared_->teams.push_back(shared_->all);
-}
-
-/// The team of all holds the world that holds it.
-ThreadWorld::~ThreadWorld() { shared_->all.reset(); }
 
 std::unique_ptr<Communicator> ThreadWorld::join(int rank, Device& device) {
-  require(0 <= rank && rank < shared_->ranks, "a rank of the world");
-  return std::make_unique<ThreadCommunicator>(shared_->all, rank, device);
+  require(rank >= 0 && rank < size(), "a rank joins the world it is of");
+  return std::make_unique<ThreadCommunicator>(
+      meeting_, static_cast<std::size_t>(rank), device);
+}
+
+void ThreadWorld::abort(const std::string& why) {
+  meeting_->world().abort(why);
+}
+
+int ThreadWorld::size() const {
+  return static_cast<int>(meeting_->members().size());
+}
+
+void run_ranks(ThreadWorld& world, const std::function<void(int)>& work) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto run = [&](int rank) {
+    try {
+      work(rank);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+      world.abort(reason(std::current_exception()));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world.size(); ++rank)
+    threads.emplace_back(run, rank);
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
 }
 
 }  // namespace ztplan
