@@ -12,7 +12,7 @@ namespace ztplan {
 /// out[i] = from[0][i] + from[1][i] + ..., in that order and in fp32, rounded
 /// once to `dtype` (nearest, ties to even); or the maximum, NaN if any is. An
 /// element depends on no other, so a buffer may be combined in pieces. Each of
-/// `to` gets the result and may be one of `from`. Throws `Error` for fp8.
+/// `to` gets the result and may be one of `from`. Not of fp8.
 void combine(Reduction how, Precision dtype, std::int64_t elements,
              std::span<const std::byte* const> from,
              std::span<std::byte* const> to);
