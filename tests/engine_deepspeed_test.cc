@@ -16,6 +16,10 @@ void narrow_moe(SettingCase& w) {
   narrow(w);
   w.model = small_moe();
 }
+void gated_moe(SettingCase& w) {
+  narrow_moe(w);
+  w.model.layers[0].layer.ffn.gated = true;
+}
 void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
 void lamb(SettingCase& w) { w.workload.optimizer = OptimizerKind::lamb; }
 void narrow_lamb(SettingCase& w) {
@@ -94,7 +98,9 @@ constexpr RuleRow kRows[] = {
      "zero=3,offload=cpu+parameters"},
     {"experts-divide-data", narrow_moe, "ep=8,tp=2,zero=2", keep,
      "ep=8,tp=4,zero=2"},
-    {"experts-below-stage-3", narrow_moe, "ep=8,zero=2", keep, "ep=8,zero=3"},
+    {"experts-at-stage-3", narrow_moe, "ep=8,zero=2", keep, "ep=8,zero=3"},
+    {"experts-at-stage-3", gated_moe, "ep=8,zero=3", keep, "ep=8,zero=3,hpz=8"},
+    {"experts-at-stage-3", gated_moe, "ep=4,zero=3", keep, "ep=4,tp=2,zero=3"},
     {"no-fp8", narrow, "zero=3", fp8, "zero=3"},
     {"recompute-layers-only", narrow, "recompute=full:3", keep,
      "recompute=selective"},

@@ -111,6 +111,39 @@ TEST_CASE("DeepSpeed's file says ZeRO, offload and batch") {
   });
 }
 
+// deepspeedai/DeepSpeed#7938, #8060, #8064: AutoEP, at stage 3, with AutoTP.
+TEST_CASE("DeepSpeed's file says AutoEP where it runs") {
+  struct Row {
+    const char* model;
+    const char* strategy;
+    bool says;
+  };
+  for (const Row& row :
+       {Row{"mixtral-8x7b", "ep=8,zero=3", true},
+        Row{"mixtral-8x7b", "ep=4,tp=2,zero=1", true},
+        Row{"mixtral-8x7b", "ep=4,tp=2,zero=1,offload=cpu", false},
+        Row{"mixtral-8x7b", "ep=8,zero=2,offload=cpu", true},
+        Row{"gpt-oss-20b", "ep=8,zero=2", false},  // biased experts
+        Row{"mixtral-8x7b", "zero=3", false}}) {
+    CAPTURE(std::string(row.strategy));
+    const Question question =
+        question_for(row.model, "deepspeed", Precision::bf16);
+    const Engine& engine = find_engine("deepspeed");
+    const Strategy sent = parse_strategy(row.strategy, 16);
+    CHECK_FALSE(why_illegal(engine, setting_of(question), sent));
+    const Plan plan = evaluate(question, engine, sent);
+    const FileFormat& format = find_format("deepspeed");
+    const Emitted emitted = format.emit({question, plan, Launcher::torchrun});
+    const EmittedFile& file = emitted.files.front();
+    CHECK(nlohmann::json::parse(file.text).contains("expert_parallel") ==
+          row.says);
+    const Configuration read =
+        format.read(file.name, file.text, Given{16, &question.model, 1});
+    CHECK(read.findings.empty());
+    CHECK(read.strategy.expert == (row.says ? sent.expert : 1));
+  }
+}
+
 TEST_CASE("DeepSpeed's file says how gradients travel") {
   struct Row {
     const char* strategy;

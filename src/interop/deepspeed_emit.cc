@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "interop/deepspeed.h"
 #include "interop/launch.h"
+#include "strategy/engines/deepspeed_rules.h"
 #include "strategy/ledger.h"
 
 namespace ztplan {
@@ -164,13 +165,25 @@ void add_precision(const Emission& e, Json& config) {
                          : "communication_data_type"] = to_text(*dtype);
 }
 
-void add_layout(const Strategy& s, Json& config) {
+/// Where AutoEP may run: with AutoTP it refuses any offload. Source:
+/// deepspeed/module_inject/auto_ep_folding.py.
+bool uses_auto_ep(const Emission& e) {
+  const Strategy& s = e.plan.strategy;
+  const bool folds = s.tensor == 1 || s.offload == Offload{};
+  return s.expert > 1 && s.pipeline == 1 && s.context == 1 && folds &&
+         auto_ep_replaces(e.question.model);
+}
+
+void add_layout(const Emission& e, Json& config) {
+  const Strategy& s = e.plan.strategy;
   if (s.context > 1) {
     config["sequence_parallel_size"] = s.context;
     config["data_parallel_size"] = s.data;
   }
   if (s.tensor > 1 && s.pipeline == 1)
     config["tensor_parallel"] = {{"autotp_size", s.tensor}};
+  if (uses_auto_ep(e))
+    config["expert_parallel"] = {{"enabled", true}, {"autoep_size", s.expert}};
   const bool on_nvme = s.offload.optimizer == OffloadTier::nvme ||
                        s.offload.parameters == OffloadTier::nvme;
   if (on_nvme)
@@ -198,7 +211,7 @@ Json ds_config(const Emission& e) {
   add_precision(e, config);
   config["gradient_clipping"] = 1.0;
   add_optimizer(e, config);
-  add_layout(e.plan.strategy, config);
+  add_layout(e, config);
   config["wall_clock_breakdown"] = false;
   return config;
 }
@@ -213,7 +226,11 @@ std::vector<std::string> unsaid(const Emission& e) {
   if (s.tensor > 1 && s.pipeline > 1)
     keys.push_back(fmt::format(
         "tp={}: under a pipeline it is the model's own (mpu)", s.tensor));
-  if (s.expert > 1)
+  if (uses_auto_ep(e))
+    keys.emplace_back(
+        "names of experts: AutoEP knows Mixtral's, Qwen3-MoE's and DeepSeek's; "
+        "others need moe_layer_pattern and its kin");
+  else if (s.expert > 1)
     keys.push_back(fmt::format("ep={}: deepspeed.moe.layer.MoE(ep_size={})",
                                s.expert, s.expert));
   if (s.recompute.mode != Recompute::Mode::none)

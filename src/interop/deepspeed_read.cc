@@ -169,6 +169,35 @@ constexpr std::string_view kTensorKeys[] = {"autotp_size",
                                             "tp_gather_partition_size",
                                             "replace_with_kernel_inject"};
 
+constexpr std::string_view kExpertKeys[] = {"enabled",
+                                            "autoep_size",
+                                            "expert_tensor_parallel_size",
+                                            "validate_folding_routing",
+                                            "preset_model",
+                                            "moe_layer_pattern",
+                                            "expert_pattern",
+                                            "router_pattern",
+                                            "use_grouped_mm",
+                                            "disable_triton_grouped_mm",
+                                            "route_norm",
+                                            "route_scale",
+                                            "score_apply",
+                                            "combine_impl",
+                                            "num_expert_groups",
+                                            "num_limited_groups",
+                                            "score_func",
+                                            "top_k",
+                                            "load_balance_coeff",
+                                            "routed_scaling_factor",
+                                            "expert_w1",
+                                            "expert_w2",
+                                            "expert_w3",
+                                            "num_experts_attr",
+                                            "top_k_attr",
+                                            "has_shared_experts",
+                                            "shared_experts_pattern",
+                                            "shared_experts_gate_pattern"};
+
 constexpr UnknownKey kIgnored{Severity::trap, "is ignored without a message",
                               kConfig};
 constexpr UnknownKey kRefused{Severity::refused, "is refused", kZeroConfig};
@@ -528,6 +557,13 @@ class Reader : private Reading {
              "give train_micro_batch_size_per_gpu and "
              "gradient_accumulation_steps alone",
              kConfig);
+    }
+    if (root_.has("expert_parallel")) {
+      const JsonView view = root_.at("expert_parallel");
+      find_unknown(view.keys(), "expert_parallel", kExpertKeys, kIgnored,
+                   c_.findings);
+      if (view.boolean_or("enabled", false))
+        s.expert = positive(view, "autoep_size").value_or(1);
     }
     if (const auto size = positive(root_, "sequence_parallel_size")) {
       s.context = *size;

@@ -6,8 +6,10 @@ namespace {
 
 constexpr int kShardedGradients = 2, kShardedParameters = 3;
 
+/// AutoEP's layers hold their experts in one tensor: each rank visits all.
 bool experts_hang(const Question& q, const Plan& plan) {
-  return plan.strategy.zero == kShardedParameters && routes(q.model);
+  return plan.strategy.zero == kShardedParameters &&
+         plan.strategy.expert == 1 && routes(q.model);
 }
 
 bool overlap_races(const Question&, const Plan& plan) {
@@ -86,8 +88,9 @@ constexpr Trap kTraps[] = {
     {Severity::trap, "experts-hang-stage-3", experts_hang,
      "ZeRO 3 waits for every rank at every expert: ranks that route to "
      "different experts hang",
-     "make the block of experts a leaf: zero_optimization.leaf_module, or "
-     "deepspeed.utils.set_z3_leaf_modules",
+     "make the block of experts a leaf: zero_optimization.leaf_module (0.19 "
+     "does "
+     "for Mixtral, Qwen2-MoE and Qwen3-MoE), or ep with AutoEP",
      "deepspeedai/DeepSpeed#4966"},
     {Severity::advice, "overlap-comm-nan", overlap_races,
      "with overlap_comm and small buckets the norm of gradients became NaN "

@@ -3,6 +3,9 @@
 // pipeline its PipelineModule.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "strategy/engine_memory.h"
 #include "strategy/engines/deepspeed_rules.h"
 #include "strategy/engines/engines.h"
@@ -164,18 +167,34 @@ Misfit explain_experts_data(const Setting& g, const Strategy& s) {
                                experts_data_broken, g, s));
 }
 
-bool experts_broken(const Setting&, const Strategy& s) {
-  return s.expert > 1 && s.zero == kShardedParameters;
+/// What AutoEP does not go with at stage 3; empty for nothing.
+std::string_view beside_auto_ep(const Strategy& s) {
+  if (s.tensor > 1) return "tp";
+  if (s.context > 1) return "cp";
+  if (s.shard_group > 0) return "shard";
+  if (s.tuning.secondary > 1) return "hpz";
+  return s.tuning.compression == Compression::quantized ? "compress=quantized"
+                                                        : "";
 }
-Misfit explain_experts(const Setting&, const Strategy& s) {
+
+bool experts_broken(const Setting& g, const Strategy& s) {
+  return s.expert > 1 && s.zero == kShardedParameters &&
+         !(auto_ep_replaces(g.model) && beside_auto_ep(s).empty());
+}
+Misfit explain_experts(const Setting& g, const Strategy& s) {
+  if (!auto_ep_replaces(g.model))
+    return because(
+        fmt::format("ep {} with ZeRO 3: deepspeed.moe's layers support stages "
+                    "0 to 2, and AutoEP, which runs stage 3, replaces gated "
+                    "experts without biases alone",
+                    s.expert),
+        fmt::format("zero 2 with ep {}, or zero 3 with ep 1", s.expert));
+  const std::string_view beside = beside_auto_ep(s);
   return because(
-      fmt::format("ep {} with ZeRO 3: DeepSpeed's MoE layers support stages 0 "
-                  "to 2",
-                  s.expert),
-      fmt::format("zero 2 with ep {}, or zero 3 with ep 1; AutoEP runs stage "
-                  "3 on its own models, without tp, cp, shard, hpz and "
-                  "compress",
-                  s.expert));
+      fmt::format("AutoEP shards experts at stage 3, but not beside {}: ep is "
+                  "{}",
+                  beside, s.expert),
+      fmt::format("zero 3 with ep {} without {}", s.expert, beside));
 }
 
 bool modules_broken(const Setting&, const Strategy& s) {
@@ -254,7 +273,7 @@ constexpr Rule kRules[] = {
      "deepspeedai/DeepSpeed deepspeed/utils/groups.py: "
      "_create_expert_data_and_model_parallel",
      experts_data_broken, explain_experts_data},
-    {"experts-below-stage-3",
+    {"experts-at-stage-3",
      "deepspeedai/DeepSpeed deepspeed/runtime/engine.py: "
      "_validate_zero3_moe_compatibility",
      experts_broken, explain_experts},
@@ -294,6 +313,14 @@ constexpr EngineMemory kMemory = {
     .source = "DeepSpeed: runtime/zero, runtime/bf16_optimizer.py"};
 
 }  // namespace
+
+bool auto_ep_replaces(const ModelSpec& model) {
+  const auto blocks = [](const LayerGroup& group) {
+    const FeedForward& f = group.layer.ffn;
+    return f.is_moe() && !(f.gated && !f.bias);
+  };
+  return has_experts(model) && std::ranges::none_of(model.layers, blocks);
+}
 
 const Engine& deepspeed_engine() {
   static const RuleList rules = {kRules, deepspeed_number_rules()};
