@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "interop/format.h"
 #include "support/answers.h"
 #include "support/temporary_directory.h"
 
@@ -44,6 +45,34 @@ TEST_CASE("check reads the launch script that emit writes for Megatron") {
       CHECK(checked(folder + "/launch.sh", "") == alone);
       CHECK(alone.ends_with(" on " + std::to_string(gpus)));
     }
+}
+
+// NVIDIA/Megatron-LM megatron/training/arguments.py; issue 2272.
+TEST_CASE("a script for Megatron is looked through for what it sets") {
+  const auto rules = [](const std::string& script) {
+    const Configuration read =
+        find_format("megatron")
+            .read("a.sh", script + " --micro-batch-size 1", {});
+    std::string found;
+    for (const Finding& finding : read.findings) found += finding.rule + " ";
+    return found;
+  };
+  const std::string start =
+      "torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py ";
+  const std::string tensor = "--tensor-model-parallel-size 2";
+  CHECK(rules(start + tensor) == "connections-not-one ");
+  CHECK(
+      rules("export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + start + tensor).empty());
+  CHECK(rules(tensor).empty());  // arguments alone: set elsewhere
+  CHECK(rules("CUDA_DEVICE_MAX_CONNECTIONS=1 " + start +
+              "--use-megatron-fsdp") == "fsdp-needs-connections ");
+  CHECK(rules(start + "--use-megatron-fsdp").empty());
+  const std::string fp8 =
+      start +
+      "--fp8-format hybrid --fp8-recipe mxfp8 --fp8-param-gather "
+      "--reuse-grad-buf-for-mxfp8-param-ag ";
+  CHECK(rules(fp8) == "mxfp8-needs-overlap ");
+  CHECK(rules(fp8 + "--overlap-grad-reduce --overlap-param-gather").empty());
 }
 
 TEST_CASE("words of a launcher are none of the program's") {

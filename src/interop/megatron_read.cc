@@ -124,6 +124,7 @@ constexpr std::string_view kFlags[] = {
     "fp8-format",
     "fp8-recipe",
     "fp8-param-gather",
+    "reuse-grad-buf-for-mxfp8-param-ag",
     "fp8-amax-history-len",
     "fp8-amax-compute-algo",
     "fp4-format",
@@ -188,8 +189,13 @@ constexpr std::string_view kFlags[] = {
 class Reader : private Reading {
  public:
   Reader(const ShellArguments& parsed, std::string_view path,
-         const Given& given)
-      : Reading("megatron", given), parsed_(parsed), path_(path) {}
+         const std::optional<Ranks>& ranks, const Given& given)
+      : Reading("megatron", given),
+        parsed_(parsed),
+        path_(path),
+        ranks_(ranks) {
+    if (ranks) c_.gpus = ranks->nodes * ranks->per_node;
+  }
 
   Configuration read() && {
     check_names();
@@ -201,6 +207,8 @@ class Reader : private Reading {
     read_model();
     read_stages();
     check_traps();
+    check_fp8();
+    check_connections();
     return std::move(c_);
   }
 
@@ -607,8 +615,43 @@ class Reader : private Reading {
            "NVIDIA/Megatron-LM megatron/core/transformer/moe/moe_layer.py");
   }
 
+  // Gradients and fp8 weights share a buffer that overlap alone keeps apart.
+  void check_fp8() {
+    const bool shares = text("fp8-recipe") == "mxfp8" &&
+                        has("reuse-grad-buf-for-mxfp8-param-ag") &&
+                        has("fp8-param-gather");
+    const bool overlaps =
+        has("overlap-grad-reduce") && has("overlap-param-gather");
+    if (shares && !overlaps)
+      find(Severity::trap, "mxfp8-needs-overlap",
+           "reuse-grad-buf-for-mxfp8-param-ag",
+           "without --overlap-grad-reduce and --overlap-param-gather the loss "
+           "became NaN (mended by pull request 4769)",
+           "add both", "NVIDIA/Megatron-LM#2272");
+  }
+
+  void check_connections() {
+    const auto said = parsed_.assigned.find("CUDA_DEVICE_MAX_CONNECTIONS");
+    const bool is_one = said != parsed_.assigned.end() && said->second == "1";
+    const bool is_fsdp = has("use-megatron-fsdp") || has("use-custom-fsdp") ||
+                         has("use-torch-fsdp2");
+    const bool is_cut = c_.strategy.tensor > 1 || c_.strategy.context > 1;
+    if (is_fsdp && is_one)
+      find(Severity::refused, "fsdp-needs-connections",
+           "CUDA_DEVICE_MAX_CONNECTIONS",
+           "FSDP is refused with 1: its gathers would wait for compute",
+           "unset it", kArguments);
+    if (ranks_ && is_cut && !is_fsdp && !is_one)
+      find(Severity::advice, "connections-not-one",
+           "CUDA_DEVICE_MAX_CONNECTIONS",
+           "tensor and context parallelism assert that it is 1 before "
+           "Blackwell, and this script does not set it",
+           "export CUDA_DEVICE_MAX_CONNECTIONS=1", kArguments);
+  }
+
   const ShellArguments& parsed_;
   std::string_view path_;
+  std::optional<Ranks> ranks_;  // that the script starts
 };
 
 }  // namespace
@@ -622,9 +665,7 @@ Configuration read_megatron(std::string_view path, std::string_view text,
   const std::optional<Ranks> ranks = launched_ranks(text);
   Given known = given;
   if (ranks && known.gpus == 0) known.gpus = ranks->nodes * ranks->per_node;
-  Configuration c = Reader(parsed, path, known).read();
-  if (ranks) c.gpus = ranks->nodes * ranks->per_node;
-  return c;
+  return Reader(parsed, path, ranks, known).read();
 }
 
 }  // namespace ztplan
