@@ -44,6 +44,34 @@ TEST_CASE("Megatron builds another model when a part has no argument") {
   CHECK(names(of("gemma-7b"), "a gate other than SiLU"));
 }
 
+TEST_CASE("the README says what the files cannot, and args.sh what is free") {
+  const auto files = [](const char* model) {
+    Question question = asked(model, "dgx-h100", 8, 1024, 64);
+    const Engine& engine = find_engine("megatron");
+    const Plan plan =
+        evaluate(question, engine, parse_strategy("dp=8,zero=1", 8));
+    return find_format("megatron")
+        .emit({question, plan, Launcher::torchrun})
+        .files;
+  };
+  const auto text = [](const std::vector<EmittedFile>& all, const char* name) {
+    return std::ranges::find(all, std::string(name), &EmittedFile::name)->text;
+  };
+  const auto oss = files("gpt-oss-20b");
+  CHECK(text(oss, "README.md").find("- model: attention sinks") !=
+        std::string::npos);
+  const auto llama = files("llama3-8b");
+  CHECK(text(llama, "README.md").find("Not in these files") ==
+        std::string::npos);
+  const std::string args = text(llama, "args.sh");
+  const std::size_t choices = args.find("CHOICES=(");
+  REQUIRE(choices != std::string::npos);
+  for (const char* free : {"--mock-data", "--tokenizer-type", "--lr"})
+    CHECK(args.find(free, choices) != std::string::npos);
+  CHECK(args.find("--num-layers") < choices);
+  CHECK(text(llama, "launch.sh").find("${CHOICES[@]}") != std::string::npos);
+}
+
 TEST_CASE("fsdp.py recomputes whole layers alone") {
   const auto of = [](const char* strategy) {
     return unsaid("fsdp", "fsdp", "llama3-8b", strategy);

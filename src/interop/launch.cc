@@ -156,7 +156,15 @@ bool reads_hosts(Launcher launcher) {
   return launcher == Launcher::deepspeed || launcher == Launcher::mpirun;
 }
 
-EmittedFile readme_file(const Emission& emission, const Launch& launch) {
+/// A list of what the files leave to the user; nothing where they say all.
+std::string left_out(const std::vector<std::string>& unsaid) {
+  if (unsaid.empty()) return "";
+  return fmt::format("Not in these files, and yours to do:\n- {}\n",
+                     fmt::join(unsaid, "\n- "));
+}
+
+EmittedFile readme_file(const Emission& emission, const Launch& launch,
+                        const std::vector<std::string>& unsaid) {
   const Plan& plan = emission.plan;
   const Ranks ranks = ranks_of(emission);
   const bool slurm = emission.launcher == Launcher::slurm;
@@ -178,7 +186,8 @@ EmittedFile readme_file(const Emission& emission, const Launch& launch) {
               ? " on every node"
               : "",
           text(plan.memory.peak()), text(plan.capacity),
-          plan.time.total().value, plan.low.value, plan.high.value)};
+          plan.time.total().value, plan.low.value, plan.high.value) +
+          left_out(unsaid)};
 }
 
 }  // namespace
@@ -198,7 +207,7 @@ Emitted with_launch(const Emission& emission, const Launch& launch,
   emitted.files.push_back(
       {"launch.sh", script_of(ranks, emission.launcher, launch), true});
   if (reads_hosts(emission.launcher)) emitted.files.push_back(hostfile(ranks));
-  emitted.files.push_back(readme_file(emission, launch));
+  emitted.files.push_back(readme_file(emission, launch, emitted.unsaid));
   return emitted;
 }
 

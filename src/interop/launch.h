@@ -31,9 +31,9 @@ struct Launch {
 };
 
 /// What every format emits: its `configuration` files; launch.sh, and hostfile
-/// where the launcher reads one; README.md, five lines of what was planned, for
-/// which engine version, how to start it, what to expect (memory, step), what
-/// to check.
+/// where the launcher reads one; README.md: what was planned, for which engine
+/// version, how to start it, what to expect (memory, step), what to check, and
+/// what is `unsaid`.
 Emitted with_launch(const Emission& emission, const Launch& launch,
                     std::vector<EmittedFile> configuration,
                     std::vector<std::string> unsaid);

@@ -28,12 +28,9 @@ class Arguments {
   void on_if(bool wanted, std::string_view flag) {
     if (wanted) on(flag);
   }
-  std::string script() const {
-    return fmt::format(
-        "# Arguments of pretrain_gpt.py; sourced by launch.sh.\n"
-        "# shellcheck shell=bash disable=SC2034\n"
-        "ARGS=(\n  {}\n)\n",
-        fmt::join(lines_, "\n  "));
+  /// A shell array.
+  std::string array(std::string_view name) const {
+    return fmt::format("{}=(\n  {}\n)\n", name, fmt::join(lines_, "\n  "));
   }
 
  private:
@@ -126,8 +123,6 @@ void say_model(const Emission& e, Arguments& a) {
   a.set("seq-length", e.question.workload.sequence);
   a.set("max-position-embeddings",
         std::max(model.position_rows, e.question.workload.sequence));
-  a.set("tokenizer-type", "NullTokenizer");
-  a.set("vocab-size", model.vocab - kNullTokenizerWords);
   a.set("make-vocab-size-divisible-by", 128);
 }
 
@@ -167,7 +162,6 @@ void say_grid(const Emission& e, Arguments& a) {
 void say_batch(const Emission& e, Arguments& a) {
   a.set("micro-batch-size", e.plan.strategy.micro_batch);
   a.set("global-batch-size", e.question.workload.global_batch);
-  a.set("train-iters", "\"${TRAIN_ITERS:-100}\"");
 }
 
 void say_recompute(const Emission& e, Arguments& a) {
@@ -234,9 +228,17 @@ void say_numbers(const Emission& e, Arguments& a) {
   }
   a.set("attention-backend",
         w.attention == AttentionKernel::flash ? "auto" : "unfused");
+}
+
+/// What the plan does not decide. The NullTokenizer stands for one of as many
+/// words.
+void say_choices(const Emission& e, Arguments& a) {
+  a.on("mock-data");
+  a.set("tokenizer-type", "NullTokenizer");
+  a.set("vocab-size", e.question.model.vocab - kNullTokenizerWords);
+  a.set("train-iters", "\"${TRAIN_ITERS:-100}\"");
   a.set("lr", "1e-4");
   a.set("clip-grad", "1.0");
-  a.on("mock-data");
 }
 
 std::string arguments(const Emission& e) {
@@ -247,7 +249,17 @@ std::string arguments(const Emission& e) {
   say_recompute(e, a);
   say_states(e, a);
   say_numbers(e, a);
-  return a.script();
+  Arguments choices;
+  say_choices(e, choices);
+  return "# Arguments of pretrain_gpt.py; sourced by launch.sh.\n"
+         "# shellcheck shell=bash disable=SC2034\n" +
+         a.array("ARGS") +
+         fmt::format(
+             "\n# Yours to choose; the plan does not depend on them: "
+             "--data-path for --mock-data, a\n# tokenizer of {} words for "
+             "NullTokenizer, and the recipe of your training.\n",
+             e.question.model.vocab) +
+         choices.array("CHOICES");
 }
 
 /// Tensor and context parallelism order their kernels by one hardware queue
@@ -308,14 +320,14 @@ bool recognizes(std::string_view, std::string_view text) {
 Emitted emit_megatron(const Emission& e) {
   const Launch launch{
       .program = "\"$MEGATRON/pretrain_gpt.py\"",
-      .arguments = {"\"${ARGS[@]}\"", "\"$@\""},
+      .arguments = {"\"${ARGS[@]}\"", "\"${CHOICES[@]}\"", "\"$@\""},
       .environment = environment(e),
       .prelude =
           ": \"${MEGATRON:?name the checkout of Megatron-LM}\"\n"
           "# shellcheck source=/dev/null\n. ./args.sh\n",
       .note =
-          "Megatron-LM core 0.20 at $MEGATRON; --mock-data stands for the "
-          "data set"};
+          "Megatron-LM core 0.20 at $MEGATRON; data, tokenizer and learning "
+          "rate are yours: CHOICES in args.sh"};
   return with_launch(e, launch, {{"args.sh", arguments(e)}}, unsaid(e));
 }
 

@@ -58,7 +58,7 @@ PARSER = {"ckpt_format", "data_parallel_sharding_strategy", "ddp_bucket_size",
 
 def arguments_of(folder):
     text = (folder / "args.sh").read_text()
-    body = text[text.index("ARGS=(") + len("ARGS=("):text.rindex(")")]
+    body = "\n".join(re.findall(r"^\w+=\(\n(.*?)^\)", text, re.S | re.M))
     arguments, flag = {}, None
     for word in shlex.split(body, comments=True):
         if word.startswith("--"):
