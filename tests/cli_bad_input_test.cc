@@ -206,10 +206,13 @@ TEST_CASE("tables that are no runs are refused, absurd rows are skipped") {
              "d,x,H100,8,2,64,4,999999999999,1\n"
              "e,x,,8,2,64,4,128,1\n"
              "f,x,H100,3,2,64,4,128,1\n"
-             "g,x,NoSuch,8,2,64,4,128,1\n");
+             "g,x,NoSuch,8,2,64,4,128,1\n"
+             "h,x\n");
   const CommandResult result =
       run_line("validate absurd.csv --format csv", here.path());
   CHECK(result.exit_code == 0);
   CHECK(result.output.find("layers is no whole number") != std::string::npos);
   CHECK(result.output.find("the GPU is not named") != std::string::npos);
+  CHECK(result.output.find("2 cells where the header has 9") !=
+        std::string::npos);
 }

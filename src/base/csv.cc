@@ -120,9 +120,11 @@ struct CsvRow::Content {
 };
 
 const std::string& CsvRow::at(std::string_view column) const {
+  static const std::string kLacks;
   const std::size_t position = content_->position(column);
   if (position < content_->columns.size()) {
-    return content_->rows[index_].cells[position];
+    const std::vector<std::string>& cells = content_->rows[index_].cells;
+    return position < cells.size() ? cells[position] : kLacks;
   }
   const std::string near = nearest_name(column, content_->columns);
   throw Error(content_->origin + ": there is no column " + quote(column),
@@ -130,12 +132,18 @@ const std::string& CsvRow::at(std::string_view column) const {
 }
 
 std::string_view CsvRow::get(std::string_view column) const {
-  const std::size_t position = content_->position(column);
-  if (position == content_->columns.size()) return "";
-  return content_->rows[index_].cells[position];
+  if (content_->position(column) == content_->columns.size()) return "";
+  return at(column);
 }
 
 std::size_t CsvRow::line() const { return content_->rows[index_].line; }
+
+std::string CsvRow::fault() const {
+  const std::size_t written = content_->rows[index_].cells.size();
+  if (written == content_->columns.size()) return "";
+  return fmt::format("{} {} where the header has {}", written,
+                     written == 1 ? "cell" : "cells", content_->columns.size());
+}
 
 void CsvRow::fail(const std::string& message, std::string hint) const {
   throw Error(fmt::format("{}: line {}: {}", content_->origin, line(), message),
@@ -155,15 +163,7 @@ CsvTable CsvTable::parse(std::string_view text, const std::string& origin) {
   }
   check_columns(record, scanner);
   content->columns = std::move(record.cells);
-  while (scanner.read(record)) {
-    if (record.cells.size() != content->columns.size()) {
-      throw Error(fmt::format("{}: line {}: {} cells where the header has {}",
-                              origin, record.line, record.cells.size(),
-                              content->columns.size()),
-                  "quote cells that hold commas");
-    }
-    content->rows.push_back(std::move(record));
-  }
+  while (scanner.read(record)) content->rows.push_back(std::move(record));
   CsvTable table;
   table.content_ = std::move(content);
   return table;

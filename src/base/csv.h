@@ -19,6 +19,9 @@ class CsvRow {
   /// The cell of `column`, or empty text when the table has no such one.
   std::string_view get(std::string_view column) const;
   std::size_t line() const;  // of the file, where the row begins; from 1
+  /// "3 cells where the header has 5"; empty when it has as many. What lacks
+  /// reads as empty; which cell is which cannot be known.
+  std::string fault() const;
 
   /// Throws `Error`: "<origin>: line <n>: <message>".
   [[noreturn]] void fail(const std::string& message,
@@ -34,9 +37,9 @@ class CsvRow {
 class CsvTable {
  public:
   /// Parses `text`; `origin` names it in messages. Lines end in LF or CRLF,
-  /// blank ones are skipped. Throws `Error` with the line for stray or
-  /// unclosed quotes, zero bytes, a row that has not every cell, an empty or
-  /// repeated column name, or no header at all.
+  /// blank ones are skipped. A row with fewer or more cells than the header is
+  /// kept, with its `fault`. Throws `Error` with the line for stray or unclosed
+  /// quotes, zero bytes, an empty or repeated column name, or no header at all.
   static CsvTable parse(std::string_view text, const std::string& origin);
   static CsvTable load(const std::string& path);
 

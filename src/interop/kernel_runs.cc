@@ -239,6 +239,7 @@ RunResult price_row(const CsvRow& row, KernelRun (*read)(const CsvRow&)) {
   result.id = fmt::format("line {}", row.line());
   result.source = fmt::format("{} {}", row.get("source"), row.get("gpu"));
   try {
+    check_cells(row);
     const KernelRun run = read(row);
     check_peak(run);
     check_links(run);

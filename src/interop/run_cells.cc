@@ -24,6 +24,10 @@ char lower(char c) {
 
 }  // namespace
 
+void check_cells(const CsvRow& row) {
+  if (std::string fault = row.fault(); !fault.empty()) throw Skip(fault);
+}
+
 std::string folded(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
   const std::size_t first = text.find_first_not_of(kBlanks);

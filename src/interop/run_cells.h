@@ -17,6 +17,9 @@ class Skip : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Throws `Skip` for a row that has not as many cells as its table's header.
+void check_cells(const CsvRow& row);
+
 /// `text` in lower case, without blanks at its ends.
 std::string folded(std::string_view text);
 

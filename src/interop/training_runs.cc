@@ -236,6 +236,7 @@ void check_columns(const CsvTable& table) {
 }
 
 TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
+  check_cells(row);
   check_kind(row);
   const SourceFacts facts = facts_of(row.get("source"));
   TrainingRun run;
