@@ -2,6 +2,7 @@
 
 #include "report/memory_facts.h"
 #include "search/evaluate.h"
+#include "search/interval.h"
 #include "search/warnings.h"
 
 namespace ztplan {
@@ -50,6 +51,8 @@ void write_memory(JsonWriter& json, const Question& question,
                   const Plan& plan) {
   json.key("memory").begin_object();
   json.field("peak_bytes", plan.memory.peak());
+  const PeakInterval peak = peak_interval(plan.memory.peak(), Meter::driver);
+  json.field("low_peak_bytes", peak.low).field("high_peak_bytes", peak.high);
   json.field("capacity_bytes", plan.capacity);
   json.field("fits", fits(question, plan));
   write_terms(json, plan.memory);

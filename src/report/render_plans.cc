@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/quantity_text.h"
 #include "report/answer.h"
 #include "report/command_text.h"
@@ -11,9 +14,28 @@
 #include "report/question_json.h"
 #include "report/render.h"
 #include "report/summary.h"
+#include "search/interval.h"
 
 namespace ztplan {
 namespace {
+
+/// Steps of the other plans over that of the best, those on as many GPUs: a
+/// choice of GPUs is no choice of layout.
+std::vector<StepRatio> ratios_to_best(const PlanAnswer& answer) {
+  const std::vector<Plan>& plans = answer.ranking.plans;
+  if (plans.size() < 2) return {};
+  const Question question = question_of(answer.asked.question, plans.front());
+  const auto swung = [&](const Plan& plan) {
+    return SwungStep{plan.time.total(), step_swings(question, plan)};
+  };
+  const SwungStep best = swung(plans.front());
+  std::vector<StepRatio> ratios;
+  for (std::size_t i = 1; i < plans.size(); ++i) {
+    if (plans[i].gpus != plans.front().gpus) break;
+    ratios.push_back(step_ratio(best, swung(plans[i])));
+  }
+  return ratios;
+}
 
 // JSON.
 
@@ -61,6 +83,20 @@ std::string_view verdict_word(const PlanAnswer& answer) {
   return ranking.too_big > 0 ? to_text(Fit::does_not_fit) : "illegal";
 }
 
+/// The best plan against each other: "told_apart" is false where either may be
+/// the faster.
+void write_alike(JsonWriter& json, const PlanAnswer& answer) {
+  json.key("against_best").begin_array();
+  int rank = 1;
+  for (const StepRatio& ratio : ratios_to_best(answer)) {
+    json.begin_object().field("rank", ++rank);
+    json.field("step_ratio", ratio.likely).field("low", ratio.low);
+    json.field("high", ratio.high);
+    json.field("told_apart", !is_alike(ratio)).end_object();
+  }
+  json.end_array();
+}
+
 std::string plans_json(const PlanAnswer& answer, std::size_t most,
                        const std::optional<double>& seconds) {
   JsonWriter json(JsonWriter::Layout::indented);
@@ -76,6 +112,7 @@ std::string plans_json(const PlanAnswer& answer, std::size_t most,
     write_plan(json, question_of(answer.asked.question, plan), plan, ++rank);
   }
   json.end_array();
+  write_alike(json, answer);
   if (!answer.misfits.empty()) write_misfits(json, answer.misfits);
   if (!answer.why_not.empty()) write_why_not(json, answer.why_not);
   if (seconds) {
@@ -157,13 +194,27 @@ std::string next_command(const PlanAnswer& answer) {
                      short_text(best.strategy));
 }
 
+/// "; 1 to 5 are alike (+-11%)": the plans that may be as fast as the best,
+/// within what the inputs they do not share leave; empty where none may.
+std::string alike_remark(const PlanAnswer& answer) {
+  constexpr double kPercent = 100;
+  const std::vector<StepRatio> ratios = ratios_to_best(answer);
+  const auto last = std::ranges::find_if_not(ratios, is_alike);
+  if (last == ratios.begin()) return "";
+  const StepRatio& ratio = *std::prev(last);
+  return fmt::format("; 1 to {} are alike (+-{:.0f}%)",
+                     last - ratios.begin() + 1,
+                     (ratio.high / ratio.likely - 1) * kPercent);
+}
+
 std::vector<Labelled> closing_lines(const PlanAnswer& answer,
                                     const Showing& showing) {
   const Ranking& ranking = answer.ranking;
   std::vector<Labelled> lines;
   if (ranking.plans.size() > 1) {
     lines.push_back({"why", comparison(ranking.plans[0], ranking.plans[1],
-                                       answer.asked.question.objective)});
+                                       answer.asked.question.objective) +
+                                alike_remark(answer)});
   }
   for (const WhyNot& asked : answer.why_not)
     lines.push_back(

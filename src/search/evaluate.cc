@@ -1,18 +1,9 @@
 #include "search/evaluate.h"
 
+#include "search/interval.h"
 #include "time/price.h"
 
 namespace ztplan {
-namespace {
-
-Seconds step_with(const Setting& setting, const Plan& plan,
-                  const Calibration& calibration) {
-  return estimate_step(setting, *plan.engine, plan.strategy,
-                       {setting.cluster, calibration})
-      .total();
-}
-
-}  // namespace
 
 Question question_of(const Question& question, const Plan& plan) {
   Question own = question;
@@ -69,8 +60,10 @@ Plan evaluate(const Question& question, const Engine& engine,
   plan.capacity = usable_memory(question.cluster, question.margin);
   plan.time = estimate_step(setting, engine, strategy,
                             {question.cluster, question.calibration});
-  plan.low = step_with(setting, plan, optimistic(question.calibration));
-  plan.high = step_with(setting, plan, pessimistic(question.calibration));
+  const StepInterval step =
+      step_interval(plan.time.total(), step_swings(question, plan));
+  plan.low = step.low;
+  plan.high = step.high;
   const StepCounts counts = count_step(setting, engine, strategy);
   plan.traffic = counts.traffic;
   plan.throughput =

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/quantity_text.h"
 #include "spec/catalog.h"
+#include "spec/inputs.h"
 
 namespace ztplan {
 namespace {
@@ -22,41 +23,62 @@ struct Field {
   Constant Calibration::*constant;
   Unit unit;
   Faster faster;
+  Input input;
 };
 
 using C = Calibration;
 constexpr std::array kFields{
-    Field{"matmul_share", &C::matmul_share, Unit::none, Faster::high},
-    Field{"matmul_burst", &C::matmul_burst, Unit::none, Faster::high},
-    Field{"matmul_loaded", &C::matmul_loaded, Unit::none, Faster::high},
-    Field{"matmul_k_fill", &C::matmul_k_fill, Unit::none, Faster::low},
-    Field{"matmul_start", &C::matmul_start, Unit::seconds, Faster::low},
-    Field{"unaligned_share", &C::unaligned_share, Unit::none, Faster::high},
-    Field{"fp8_share", &C::fp8_share, Unit::none, Faster::high},
-    Field{"memory_share", &C::memory_share, Unit::none, Faster::high},
-    Field{"stream_start", &C::stream_start, Unit::seconds, Faster::low},
-    Field{"flash_share", &C::flash_share, Unit::none, Faster::high},
+    Field{"matmul_share", &C::matmul_share, Unit::none, Faster::high,
+          Input::products},
+    Field{"matmul_burst", &C::matmul_burst, Unit::none, Faster::high,
+          Input::products},
+    Field{"matmul_loaded", &C::matmul_loaded, Unit::none, Faster::high,
+          Input::products},
+    Field{"matmul_k_fill", &C::matmul_k_fill, Unit::none, Faster::low,
+          Input::products},
+    Field{"matmul_start", &C::matmul_start, Unit::seconds, Faster::low,
+          Input::products},
+    Field{"unaligned_share", &C::unaligned_share, Unit::none, Faster::high,
+          Input::products},
+    Field{"fp8_share", &C::fp8_share, Unit::none, Faster::high,
+          Input::products},
+    Field{"memory_share", &C::memory_share, Unit::none, Faster::high,
+          Input::passes},
+    Field{"stream_start", &C::stream_start, Unit::seconds, Faster::low,
+          Input::passes},
+    Field{"flash_share", &C::flash_share, Unit::none, Faster::high,
+          Input::attention},
     Field{"flash_half_sequence", &C::flash_half_sequence, Unit::none,
-          Faster::low},
+          Faster::low, Input::attention},
     Field{"flash_backward_share", &C::flash_backward_share, Unit::none,
-          Faster::high},
-    Field{"pass_factor", &C::pass_factor, Unit::none, Faster::low},
-    Field{"loss_factor", &C::loss_factor, Unit::none, Faster::low},
-    Field{"gradient_factor", &C::gradient_factor, Unit::none, Faster::low},
-    Field{"kernel_start", &C::kernel_start, Unit::seconds, Faster::low},
-    Field{"collective_start", &C::collective_start, Unit::seconds, Faster::low},
+          Faster::high, Input::attention},
+    Field{"pass_factor", &C::pass_factor, Unit::none, Faster::low,
+          Input::passes},
+    Field{"loss_factor", &C::loss_factor, Unit::none, Faster::low,
+          Input::passes},
+    Field{"gradient_factor", &C::gradient_factor, Unit::none, Faster::low,
+          Input::passes},
+    Field{"kernel_start", &C::kernel_start, Unit::seconds, Faster::low,
+          Input::launches},
+    Field{"collective_start", &C::collective_start, Unit::seconds, Faster::low,
+          Input::launches},
     Field{"gather_interference", &C::gather_interference, Unit::none,
-          Faster::low},
+          Faster::low, Input::overlap},
     Field{"ring_latency_factor", &C::ring_latency_factor, Unit::none,
-          Faster::low},
+          Faster::low, Input::links},
     Field{"ring_bandwidth_factor", &C::ring_bandwidth_factor, Unit::none,
-          Faster::high},
-    Field{"all_to_all_start", &C::all_to_all_start, Unit::seconds, Faster::low},
-    Field{"network_share", &C::network_share, Unit::none, Faster::high},
-    Field{"host_adam_bytes", &C::host_adam_bytes, Unit::bytes, Faster::low},
-    Field{"host_memory_share", &C::host_memory_share, Unit::none, Faster::high},
-    Field{"transfer_share", &C::transfer_share, Unit::none, Faster::high},
-    Field{"nvme_share", &C::nvme_share, Unit::none, Faster::high},
+          Faster::high, Input::links},
+    Field{"all_to_all_start", &C::all_to_all_start, Unit::seconds, Faster::low,
+          Input::links},
+    Field{"network_share", &C::network_share, Unit::none, Faster::high,
+          Input::network},
+    Field{"host_adam_bytes", &C::host_adam_bytes, Unit::bytes, Faster::low,
+          Input::host},
+    Field{"host_memory_share", &C::host_memory_share, Unit::none, Faster::high,
+          Input::host},
+    Field{"transfer_share", &C::transfer_share, Unit::none, Faster::high,
+          Input::host},
+    Field{"nvme_share", &C::nvme_share, Unit::none, Faster::high, Input::host},
 };
 
 double number_of(const JsonView& view, Unit unit) {
@@ -142,22 +164,30 @@ void require_all(const Calibration& calibration, const JsonView& view) {
       view.fail(fmt::format("default lacks '{}'", field.name));
 }
 
-Calibration moved(Calibration calibration, Faster to) {
-  for (const Field& field : kFields) {
-    Constant& constant = calibration.*field.constant;
-    constant.value = field.faster == to ? constant.high : constant.low;
-  }
+Calibration all_moved(Calibration calibration, End end) {
+  for (int i = 0; i < kInputs; ++i)
+    calibration = moved(std::move(calibration), static_cast<Input>(i), end);
   return calibration;
 }
 
 }  // namespace
 
+Calibration moved(Calibration calibration, Input input, End end) {
+  for (const Field& field : kFields) {
+    if (field.input != input) continue;
+    Constant& constant = calibration.*field.constant;
+    const bool to_high = (field.faster == Faster::high) == (end == End::fast);
+    constant.value = to_high ? constant.high : constant.low;
+  }
+  return calibration;
+}
+
 Calibration optimistic(const Calibration& calibration) {
-  return moved(calibration, Faster::high);
+  return all_moved(calibration, End::fast);
 }
 
 Calibration pessimistic(const Calibration& calibration) {
-  return moved(calibration, Faster::low);
+  return all_moved(calibration, End::slow);
 }
 
 void overlay_framework(Calibration& calibration, const DeviceSpec& device,
