@@ -203,6 +203,13 @@ constexpr Flag kCheckpoint[] = {
     on("--resume", "go on from the newest checkpoint", &Flags::resume),
 };
 
+constexpr Flag kParts[] = {
+    on("--one-factor", "correct each framework's cluster by half of its runs",
+       &Flags::one_factor),
+    on("--attribute", "errors by framework, GPU, size, layout, ..",
+       &Flags::attribute),
+};
+
 constexpr Flag kOutput[] = {
     text("--format", "F", "table, json, csv or md (default: table)",
          &Flags::format),
@@ -329,6 +336,7 @@ const FlagGroup kTraceFlags{"Trace", kTrace};
 const FlagGroup kToleranceFlags{"Check", kTolerance};
 const FlagGroup kRunFlags{"Run", kRun};
 const FlagGroup kCheckpointFlags{"Checkpoints", kCheckpoint};
+const FlagGroup kPartFlags{"Parts", kParts};
 const FlagGroup kOutputFlags{"Output", kOutput};
 
 Flags parse_flags(const std::string& command,

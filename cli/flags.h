@@ -29,6 +29,7 @@ struct Flags {
   std::string format, color;
   bool strict = false, over_time = false, force = false;
   bool json = false, timing = false, quiet = false, verbose = false;
+  bool one_factor = false, attribute = false;
   bool help = false;
   std::vector<std::string> words;  // without a dash: "show", NAME, FILE
 };
@@ -62,6 +63,7 @@ extern const FlagGroup kBudgetFlags;
 extern const FlagGroup kMemoryFlags;
 extern const FlagGroup kTraceFlags;
 extern const FlagGroup kToleranceFlags;
+extern const FlagGroup kPartFlags;
 extern const FlagGroup kRunFlags;
 extern const FlagGroup kCheckpointFlags;
 extern const FlagGroup kOutputFlags;

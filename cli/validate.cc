@@ -9,7 +9,8 @@
 namespace ztplan {
 namespace {
 
-constexpr const FlagGroup* kGroups[] = {&kToleranceFlags, &kOutputFlags};
+constexpr const FlagGroup* kGroups[] = {&kToleranceFlags, &kPartFlags,
+                                        &kOutputFlags};
 
 bool is_off(const ErrorSummary& summary, double tolerance) {
   return summary.count > 0 && summary.median_abs_error > tolerance;
@@ -40,7 +41,10 @@ Exit run_validate(const Flags& flags, const Console& console) {
       limited ? parse_share("--tolerance", flags.tolerance) : 0;
   const CsvTable table = CsvTable::load(flags.words[0]);
   const Validation validation = predict(table, console);
-  print(render_validation(validation, console.showing()));
+  print(render_validation(
+      validation,
+      {.one_factor = flags.one_factor, .attribution = flags.attribute},
+      console.showing()));
   return limited && deviates(validation, tolerance) ? Exit::deviates
                                                     : Exit::yes;
 }
@@ -51,7 +55,7 @@ const Command kValidate{"validate",
                         "Predicts measured runs and prints the errors.",
                         "FILE [flags]",
                         {"ztplan validate training_runs.csv",
-                         "ztplan validate collectives.csv --format csv",
+                         "ztplan validate runs.csv --one-factor --attribute",
                          "ztplan validate runs.csv --tolerance 20%"},
                         kGroups,
                         1,

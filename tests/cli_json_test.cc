@@ -118,6 +118,12 @@ TEST_CASE("plan --json has the keys of ztplan.plan/1") {
     check_plan(plan);
     CHECK(plan.at("rank") == ++rank);
   }
+  REQUIRE(all.at("against_best").size() == 4);
+  for (const json& other : all.at("against_best")) {
+    CHECK(other.at("low").get<double>() < other.at("step_ratio"));
+    CHECK(other.at("step_ratio").get<double>() < other.at("high"));
+    CHECK(other.at("told_apart").is_boolean());
+  }
 }
 
 TEST_CASE("plan without a legal strategy says which rule, once") {
@@ -207,8 +213,11 @@ TEST_CASE("validate --json has the keys of ztplan.validate/1") {
         "adapters other than LoRA cannot be said yet");
   check_keys(all.at("time"),
              {"count", "median_abs_error", "p90_abs_error", "bias"});
+  check_keys(all.at("time"), {"intervals", "held", "coverage"});
   check_keys(all.at("memory"), {"count"});
   CHECK(all.at("time").at("count") == 1);
+  CHECK(all.at("time").at("intervals") == 1);
+  CHECK(all.at("fits").at("ran") == 1);
 }
 
 TEST_CASE("the version is JSON however it is asked") {

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "interop/run_cells.h"
+#include "interop/run_inputs.h"
 #include "spec/catalog.h"
 #include "support/messages.h"
 
@@ -135,6 +137,41 @@ TEST_CASE("the meter that showed the memory is read from the notes") {
   CHECK(meter("") == Meter::reserved);
 }
 
+TEST_CASE("a meter that is not named is taken for reserved, and said so") {
+  const auto names = [](const char* notes) {
+    return read(with([&](Cells& c) { c.notes = notes; })).names_meter;
+  };
+  CHECK(names("memory = nvidia-smi snapshot"));
+  CHECK(names("memory = max reserved GiB"));
+  CHECK(!names(""));
+}
+
+TEST_CASE("a row that ran out of memory is predicted too") {
+  for (const char* notes : {"OOM: activations", "BLOOM; OOM on 80 GB"}) {
+    const TrainingRun run = read(with([&](Cells& c) {
+      c.step = c.memory = "";
+      c.notes = notes;
+    }));
+    CHECK(run.ran_out);
+  }
+  CHECK(!read(with([](Cells& c) { c.notes = "; OOM later"; })).ran_out);
+}
+
+TEST_CASE("runs that differ in layout alone share a question") {
+  const auto question = [](const char* sizes, const char* batch) {
+    return question_text(read(with([&](Cells& c) {
+      c.sizes = sizes;
+      c.batch = batch;
+    })));
+  };
+  CHECK(question("2,1,,4,1,1,1", "64") == question("4,1,,2,1,1,1", "64"));
+  CHECK(question("2,1,,4,1,1,1", "64") != question("2,1,,4,1,1,1", "32"));
+  const std::vector<RunInput> inputs = inputs_of_run(read({}));
+  const auto model = std::ranges::find(inputs, "model", &RunInput::name);
+  REQUIRE(model != inputs.end());
+  CHECK(model->value == "5B to 15B");
+}
+
 TEST_CASE("layers that do not divide are cut as their source did") {
   // BLOOM-176B: 70 layers with both ends as a layer each over 12 stages.
   Cells bloom = with([](Cells& c) {
@@ -213,9 +250,9 @@ TEST_CASE("what cannot be predicted is skipped with a reason") {
             "nothing comparable was measured"},
         Row{[](Cells& c) {
               c.step = c.memory = "";
-              c.notes = "OOM";
+              c.notes = "BLOOM; close to OOM";
             },
-            "it ran out of memory"},
+            "nothing comparable was measured"},
         Row{[](Cells& c) { c.step = "-1"; },
             "measured_step_s is no positive number"},
         Row{[](Cells& c) { c.memory = "1e9"; },

@@ -10,10 +10,12 @@
 #include "base/error.h"
 #include "interop/run_adapters.h"
 #include "interop/run_cells.h"
+#include "interop/run_inputs.h"
 #include "interop/run_machine.h"
 #include "interop/run_model.h"
 #include "interop/run_strategy.h"
 #include "search/evaluate.h"
+#include "search/interval.h"
 #include "spec/catalog.h"
 #include "strategy/engine_memory.h"
 #include "strategy/stages.h"
@@ -167,10 +169,14 @@ void check_kind(const CsvRow& row) {
   }
 }
 
-void check_measured(const CsvRow& row, const TrainingRun& run) {
-  if (run.step || run.peak) return;
-  throw Skip(notes_say(row, "OOM") ? "it ran out of memory"
-                                   : "nothing comparable was measured");
+/// "OOM" as a remark of its own: BLOOM is none, "close to OOM" neither.
+bool says_it_ran_out(const CsvRow& row) {
+  return notes_say(row, "; OOM") || folded(row.get("notes")).starts_with("oom");
+}
+
+void check_measured(const TrainingRun& run) {
+  if (run.step || run.peak || run.ran_out) return;
+  throw Skip("nothing comparable was measured");
 }
 
 Bytes shown_by(Meter meter, const MemoryBreakdown& memory) {
@@ -178,13 +184,12 @@ Bytes shown_by(Meter meter, const MemoryBreakdown& memory) {
   return meter == Meter::driver ? driver_shown(memory) : reserved(memory);
 }
 
-Bytes shown_peak(const TrainingRun& run, const Plan& plan) {
-  if (run.last_stage) return shown_by(run.meter, plan.stages.back());
-  Bytes most;
-  for (const MemoryBreakdown& stage : plan.stages) {
-    most = std::max(most, shown_by(run.meter, stage));
-  }
-  return most;
+/// The stage of `plan` that the row's figure is of.
+const MemoryBreakdown& shown_stage(const TrainingRun& run, const Plan& plan) {
+  if (run.last_stage) return plan.stages.back();
+  return *std::ranges::max_element(
+      plan.stages, {},
+      [&](const MemoryBreakdown& stage) { return shown_by(run.meter, stage); });
 }
 
 const Engine& engine_of(const TrainingRun& run) {
@@ -208,10 +213,24 @@ RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
     const Plan plan = evaluate(run.question, engine, run.strategy);
     result.engine = engine.name;
     result.strategy = to_text(run.strategy);
+    result.framework = run.question.workload.framework.id;
+    result.cluster = run.question.cluster.name;
+    result.question = question_text(run);
+    result.inputs = inputs_of_run(run);
+    result.ran_out = run.ran_out;
+    result.fits = fit_of(run.question, plan) != Fit::does_not_fit;
     result.measured_step = run.step;
     result.measured_peak = run.peak;
     result.predicted_step = plan.time.total();
-    result.predicted_peak = shown_peak(run, plan);
+    result.low_step = plan.low;
+    result.high_step = plan.high;
+    const MemoryBreakdown& stage = shown_stage(run, plan);
+    result.predicted_peak = shown_by(run.meter, stage);
+    const PeakInterval peak = peak_interval(
+        *result.predicted_peak,
+        run.names_meter ? std::optional(run.meter) : std::nullopt);
+    result.low_peak = peak.low;
+    result.high_peak = peak.high;
   } catch (const Skip& skip) {
     result.skipped = skip.what();
   }
@@ -266,8 +285,10 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
   run.meter = meter_of(row);
+  run.names_meter = run.meter != Meter::reserved || notes_say(row, "reserved");
   run.last_stage = notes_say(row, "(last) rank");
-  check_measured(row, run);
+  run.ran_out = !run.step && !run.peak && says_it_ran_out(row);
+  check_measured(run);
   return run;
 }
 

@@ -24,7 +24,9 @@ struct TrainingRun {
   std::optional<Seconds> step;
   std::optional<Bytes> peak;
   Meter meter = Meter::reserved;  // that showed `peak`
+  bool names_meter = false;       // else it is taken for reserved
   bool last_stage = false;        // `peak` is of the last stage, not the most
+  bool ran_out = false;           // of memory: neither was measured
 };
 
 /// Throws `Error` naming the columns that are missing: model, gpu, gpus and

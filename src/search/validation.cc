@@ -21,6 +21,26 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 
 using ErrorOf = std::optional<double> (*)(const RunResult&);
+using HoldsOf = std::optional<bool> (*)(const RunResult&);
+
+template <class T>
+std::optional<bool> holds(const std::optional<T>& low,
+                          const std::optional<T>& high,
+                          const std::optional<T>& measured) {
+  if (!low || !high || !measured) return std::nullopt;
+  return *low <= *measured && *measured <= *high;
+}
+
+Coverage count_held(const std::vector<const RunResult*>& runs, HoldsOf holds) {
+  Coverage coverage;
+  for (const RunResult* run : runs) {
+    const auto held = holds(*run);
+    if (!held) continue;
+    ++coverage.count;
+    if (*held) ++coverage.held;
+  }
+  return coverage;
+}
 
 ErrorSummary summarize_runs(const std::vector<const RunResult*>& runs,
                             ErrorOf error) {
@@ -40,7 +60,9 @@ std::vector<SourceResult> by_source(const std::vector<RunResult>& runs) {
         members, [](const RunResult* run) { return !run->skipped.empty(); });
     sources.push_back({source, std::ssize(members), skipped,
                        summarize_runs(members, time_error),
-                       summarize_runs(members, memory_error)});
+                       summarize_runs(members, memory_error),
+                       count_held(members, holds_time),
+                       count_held(members, holds_memory)});
   }
   return sources;
 }
@@ -69,6 +91,19 @@ std::optional<double> memory_error(const RunResult& run) {
   return *run.predicted_peak / *run.measured_peak - 1;
 }
 
+std::optional<bool> holds_time(const RunResult& run) {
+  return holds(run.low_step, run.high_step, run.measured_step);
+}
+
+std::optional<bool> holds_memory(const RunResult& run) {
+  return holds(run.low_peak, run.high_peak, run.measured_peak);
+}
+
+double Coverage::share() const {
+  return count == 0 ? 0
+                    : static_cast<double>(held) / static_cast<double>(count);
+}
+
 ErrorSummary summarize(std::vector<double> errors) {
   if (errors.empty()) return {};
   constexpr double kMost = 0.9;
@@ -92,6 +127,8 @@ Validation validate_runs(std::vector<RunResult> runs) {
   for (const RunResult& run : runs) all.push_back(&run);
   validation.time = summarize_runs(all, time_error);
   validation.memory = summarize_runs(all, memory_error);
+  validation.time_held = count_held(all, holds_time);
+  validation.memory_held = count_held(all, holds_memory);
   validation.runs = std::move(runs);
   return validation;
 }

@@ -11,6 +11,12 @@
 
 namespace ztplan {
 
+/// An input of the model, as far as runs share it: "tensor" of "8".
+struct RunInput {
+  std::string name, value;
+  double order = 0;  // values are told in this order, equals by name
+};
+
 /// One measured run and its prediction; what was not measured is empty.
 struct RunResult {
   std::string id, source;
@@ -18,11 +24,28 @@ struct RunResult {
   std::string engine, strategy;
   std::optional<Seconds> predicted_step, measured_step;
   std::optional<Bytes> predicted_peak, measured_peak;
+  std::optional<Seconds> low_step, high_step;  // of the prediction's interval
+  std::optional<Bytes> low_peak, high_peak;
+  std::string framework, cluster;  // that ran it
+  std::string question;            // that rows of other layouts answer too
+  bool ran_out = false;            // of memory
+  std::optional<bool> fits;        // predicted
+  std::vector<RunInput> inputs;
 };
 
 /// predicted / measured - 1; empty when either is.
 std::optional<double> time_error(const RunResult& run);
 std::optional<double> memory_error(const RunResult& run);
+
+/// Whether the interval holds what was measured; empty where either is.
+std::optional<bool> holds_time(const RunResult& run);
+std::optional<bool> holds_memory(const RunResult& run);
+
+/// How many measured values the intervals hold, which should be four of five.
+struct Coverage {
+  std::int64_t count = 0, held = 0;
+  double share() const;  // 0 of none
+};
 
 /// Of a set of relative errors. All 0 for none.
 struct ErrorSummary {
@@ -38,6 +61,7 @@ struct SourceResult {
   std::string source;
   std::int64_t runs = 0, skipped = 0;
   ErrorSummary time, memory;
+  Coverage time_held, memory_held;
 };
 
 struct ReasonCount {
@@ -50,6 +74,7 @@ struct Validation {
   std::vector<SourceResult> sources;  // by name
   std::vector<ReasonCount> skipped;   // most frequent first
   ErrorSummary time, memory;
+  Coverage time_held, memory_held;
 };
 Validation validate_runs(std::vector<RunResult> runs);
 
