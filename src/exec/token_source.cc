@@ -121,16 +121,35 @@ TokenSource TokenSource::open(const std::vector<std::string>& paths,
 }
 
 TokenSource::Piece TokenSource::open_piece(const std::string& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
   Piece piece;
-  piece.file = std::make_shared<const MappedFile>(path);
+  piece.path = path;
+  piece.owner = file;
   if (!path.ends_with(".bin")) {
-    piece.tokens = piece.file->bytes();
+    piece.tokens = file->bytes();
     return piece;
   }
-  const ShardShape shape = shape_of(*piece.file);
+  const ShardShape shape = shape_of(*file);
   piece.width = shape.width;
-  piece.tokens = tokens_of(*piece.file, shape);
+  piece.tokens = tokens_of(*file, shape);
   return piece;
+}
+
+TokenSource TokenSource::of(std::vector<std::int32_t> tokens,
+                            std::int64_t vocabulary) {
+  if (tokens.empty()) throw Error("there are no tokens to train on");
+  const auto owner =
+      std::make_shared<const std::vector<std::int32_t>>(std::move(tokens));
+  Piece piece;
+  piece.path = "the encoded text";
+  piece.owner = owner;
+  piece.tokens = std::as_bytes(std::span(*owner));
+  piece.width = sizeof(std::int32_t);
+  TokenSource source;
+  source.vocabulary_ = vocabulary;
+  source.size_ = piece.end();
+  source.pieces_.push_back(std::move(piece));
+  return source;
 }
 
 std::int64_t TokenSource::Piece::end() const {
@@ -143,7 +162,7 @@ void TokenSource::Piece::copy(std::int64_t from, std::span<std::int32_t> out,
     const std::int64_t read =
         token_at(tokens.data() + (from - first) * width, width);
     if (read >= vocabulary) {
-      refuse(file->path(),
+      refuse(path,
              fmt::format("token {} is {}, the vocabulary ends at {}",
                          from - first, read, vocabulary - 1),
              "take the model's own tokens, or a model with more");

@@ -31,6 +31,10 @@ class TokenSource {
   static TokenSource open(const std::vector<std::string>& paths,
                           std::int64_t vocabulary);
 
+  /// Tokens in memory. Throws `Error` when there is none.
+  static TokenSource of(std::vector<std::int32_t> tokens,
+                        std::int64_t vocabulary);
+
   std::int64_t size() const { return size_; }  // tokens
   /// Tokens `first`, `first` + 1, .. Throws `Error` with the file and place of
   /// one that is not below the vocabulary. Requires that there are so many.
@@ -38,7 +42,8 @@ class TokenSource {
 
  private:
   struct Piece {
-    std::shared_ptr<const MappedFile> file;
+    std::string path;
+    std::shared_ptr<const void> owner;  // of the bytes
     std::span<const std::byte> tokens;
     std::int64_t width = 1;  // bytes of a token
     std::int64_t first = 0;  // of its tokens, in the row
