@@ -141,4 +141,138 @@ void load_states(RankEngine& rank, Checkpoint& checkpoint) {
   rank.settle_weights();
 }
 
+namespace {
+
+/// Shapes of all parameters of the model that this rank knows of.
+ParameterShape shape_of(const ModelSpec& model, const Parameter& parameter) {
+  return {rows_of(model, parameter), parameter.columns};
+}
+
+/// Of the whole model.
+std::vector<std::string> parameter_names(const ModelSpec& model) {
+  std::vector<std::string> names;
+  const auto add = [&](const Flat& flat) {
+    for (const Parameter& parameter : flat.parameters)
+      names.push_back(parameter.name);
+  };
+  add(table_flat(model, "embedding.weight", {}, model.vocab, {}));
+  add(positions_flat(model));
+  int number = 0;
+  for (const LayerGroup& group : model.layers)
+    for (int i = 0; i < group.count; ++i, ++number) {
+      const LayerFlats flats = layer_flats(model, group.layer, number, {}, {});
+      add(flats.dense);
+      add(flats.experts);
+    }
+  add(final_norm_flat(model));
+  if (!model.tied) add(table_flat(model, "head.weight", {}, model.vocab, {}));
+  return names;
+}
+
+/// A block of a parameter in fp32.
+std::vector<float> read_their_block(const HuggingFaceWeights& weights,
+                                    const std::string& name,
+                                    const Block& block) {
+  const Precision dtype = weights.dtype(name);
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(block.size() * bytes_of(dtype)));
+  weights.read(name, block, bytes);
+  std::vector<float> values(static_cast<std::size_t>(block.size()));
+  if (values.empty()) return values;
+  const Array from{bytes.data(), block.size(), dtype};
+  const Array to{reinterpret_cast<std::byte*>(values.data()), block.size(),
+                 Precision::fp32};
+  run_on_cpu(kernels::Copy{as_matrix(from, from.size), as_matrix(to, to.size)});
+  return values;
+}
+
+void check_shape(const HuggingFaceWeights& weights, const ModelSpec& model,
+                 const Parameter& parameter) {
+  if (!weights.has(parameter.name))
+    throw Error(fmt::format("the checkpoint has no {}", parameter.name),
+                "take the model it is of");
+  const ParameterShape theirs = weights.shape(parameter.name);
+  const ParameterShape ours = shape_of(model, parameter);
+  if (theirs == ours) return;
+  throw Error(fmt::format("{} is {} x {} in the checkpoint and {} x {} in {}",
+                          parameter.name, theirs.rows, theirs.columns,
+                          ours.rows, ours.columns, model.name),
+              "take the model it is of");
+}
+
+}  // namespace
+
+WeightNames weight_names_of(const ModelSpec& model) {
+  const FeedForward& ffn = model.layers.front().layer.ffn;
+  if (model.norm == Norm::layer) return WeightNames::gpt2;
+  if (!ffn.is_moe()) return WeightNames::llama;
+  return ffn.shared_width > 0 ? WeightNames::qwen2_moe : WeightNames::mixtral;
+}
+
+void load_weights(RankEngine& rank, const HuggingFaceWeights& weights) {
+  const ModelSpec& model = rank.context().model;
+  const std::vector<std::string> unused =
+      weights.left_over(parameter_names(model));
+  if (!unused.empty())
+    throw Error(fmt::format("{} has no place for {} of the checkpoint",
+                            model.name, unused.front()),
+                "take the model it is of");
+  for_each_flat(rank, [&](const Unit&, const FlatState& flat) {
+    const int shard_rank = rank.states().shard_of(flat).rank;
+    std::vector<float> shard(static_cast<std::size_t>(flat.shard));
+    for (const Parameter& parameter : flat.flat.parameters) {
+      check_shape(weights, model, parameter);
+      const Block block = block_of(model, parameter);
+      const Owned owned = owned_of(flat, shard_rank, parameter, block.size());
+      if (!owned.any()) continue;
+      const std::vector<float> values =
+          read_their_block(weights, parameter.name, block);
+      std::copy(values.begin() + owned.from, values.begin() + owned.until,
+                shard.begin() + parameter.offset + owned.from -
+                    shard_rank * flat.shard);
+    }
+    rank.states().write_states(flat, StateKind::master, shard);
+  });
+  rank.settle_weights();
+}
+
+void collect_weights(RankEngine& rank, WholeWeights& weights) {
+  const ModelSpec& model = rank.context().model;
+  for_each_flat(rank, [&](const Unit& unit, const FlatState& flat) {
+    const int shard_rank = rank.states().shard_of(flat).rank;
+    const std::vector<float> shard =
+        rank.states().read_states(flat, StateKind::master);
+    for (const Parameter& parameter : flat.flat.parameters) {
+      if (!answers_for(rank, unit, flat, parameter)) continue;
+      const ParameterShape shape = shape_of(model, parameter);
+      WholeWeight& weight = weights[parameter.name];
+      weight.shape = shape;
+      std::vector<float>& whole = weight.values;
+      whole.resize(static_cast<std::size_t>(shape.rows * shape.columns));
+      const Block block = block_of(model, parameter);
+      const Owned owned = owned_of(flat, shard_rank, parameter, block.size());
+      for (std::int64_t i = owned.from; i < owned.until; ++i) {
+        const std::int64_t row = block.row + i / block.columns;
+        const std::int64_t column = block.column + i % block.columns;
+        whole[static_cast<std::size_t>(row * shape.columns + column)] =
+            shard[static_cast<std::size_t>(parameter.offset + i -
+                                           shard_rank * flat.shard)];
+      }
+    }
+  });
+}
+
+void save_weights(const ModelSpec& model, const WholeWeights& weights,
+                  const std::string& path) {
+  std::map<std::string, TensorView> tensors;
+  for (const auto& entry : weights) {
+    const ParameterShape& shape = entry.second.shape;
+    std::vector<std::int64_t> sizes{shape.columns};
+    if (shape.rows > 1) sizes = {shape.rows, shape.columns};
+    tensors[entry.first] = {Precision::fp32, std::move(sizes),
+                            std::as_bytes(std::span(entry.second.values))};
+  }
+  write_huggingface(path, weight_names_of(model), tensors);
+}
+
 }  // namespace ztplan

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "exec/checkpoint.h"
+#include "exec/huggingface_weights.h"
 #include "exec/rank_engine.h"
 
 namespace ztplan {
@@ -20,5 +21,22 @@ StatesToSave states_to_save(RankEngine& rank);
 /// Fills this rank's part from the checkpoint. Under ZeRO 1 and 2 collective.
 /// Throws `Error` when a tensor is missing or has another shape.
 void load_states(RankEngine& rank, Checkpoint& checkpoint);
+
+/// Weights of a Hugging Face checkpoint in place of the first ones. Throws
+/// `Error` when one is missing, has another shape, or would be left over.
+void load_weights(RankEngine& rank, const HuggingFaceWeights& weights);
+/// The family whose names the model's parameters have there.
+WeightNames weight_names_of(const ModelSpec& model);
+
+/// Adds this rank's part of the model's weights, fp32, each element once.
+struct WholeWeight {
+  ParameterShape shape;
+  std::vector<float> values;
+};
+using WholeWeights = std::map<std::string, WholeWeight>;
+void collect_weights(RankEngine& rank, WholeWeights& weights);
+/// Writes them under Hugging Face's names, whole or not at all.
+void save_weights(const ModelSpec& model, const WholeWeights& weights,
+                  const std::string& path);
 
 }  // namespace ztplan

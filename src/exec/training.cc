@@ -32,6 +32,7 @@ struct Shared {
   std::vector<RankFile> files;  // by rank, of the checkpoint being made
   std::string place;            // where it is made
   std::optional<CheckpointStore> store;
+  WholeWeights weights;
   TrainingOutcome outcome;
   std::exception_ptr failure;
 };
@@ -62,6 +63,7 @@ class RankTraining {
       if (saves_now()) save();
     }
     if (!options().path.empty() && saved_ != step_) save();
+    end_with_weights();
     measure();
   }
 
@@ -74,7 +76,7 @@ class RankTraining {
     const std::vector<std::int64_t> whole =
         options().resume ? whole_checkpoints(options().path)
                          : std::vector<std::int64_t>{};
-    if (whole.empty()) return;
+    if (whole.empty()) return begin_with_weights();
     Checkpoint checkpoint =
         Checkpoint::open(checkpoint_directory(options().path, whole.back()));
     const RunState& state = checkpoint.manifest().state;
@@ -85,6 +87,25 @@ class RankTraining {
     step_ = saved_ = state.step;
     scale_.set(static_cast<float>(state.loss_scale));
     if (is_first()) shared_.outcome.resumed_from = step_;
+  }
+
+  void begin_with_weights() {
+    if (job_.options.weights.empty()) return;
+    load_weights(engine_,
+                 HuggingFaceWeights(TensorFiles::open(job_.options.weights),
+                                    weight_names_of(job_.setting.model)));
+  }
+
+  void end_with_weights() {
+    if (job_.options.save_weights.empty()) return;
+    {
+      const std::lock_guard lock(shared_.mutex);
+      collect_weights(engine_, shared_.weights);
+    }
+    barrier();
+    if (is_first())
+      save_weights(job_.setting.model, shared_.weights,
+                   job_.options.save_weights);
   }
 
   StepReport take_step() {

@@ -30,6 +30,8 @@ struct TrainingOptions {
   CpuLanes lanes = CpuLanes::immediate;
   std::chrono::milliseconds patience{600'000};  // for ranks that do not come
   CheckpointOptions checkpoint;
+  std::string weights;               // a Hugging Face checkpoint to begin with
+  std::string save_weights;          // a safetensors file to end with
   std::string offload_folder = ".";  // of files that stand for memory
 };
 
