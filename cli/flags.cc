@@ -174,8 +174,14 @@ constexpr Flag kTolerance[] = {
 constexpr Flag kRun[] = {
     text("--data", "FILE", "text, or token shards (.bin); several: a,b",
          &Flags::data),
-    text("--tokenizer", "FILE", "byte pairs of the text (default: its bytes)",
+    text("--tokenizer", "FILE",
+         "byte pairs; learnt from the text where there is no such file "
+         "(default: bytes)",
          &Flags::tokenizer),
+    text("--weights", "PATH", "Hugging Face's safetensors to begin with",
+         &Flags::weights),
+    text("--save-weights", "FILE", "safetensors with their names to end with",
+         &Flags::save_weights),
     text("--steps", "N", "steps in all (default: 20)", &Flags::steps),
     text("--learning-rate", "R", "highest (default: 3e-4)",
          &Flags::learning_rate),

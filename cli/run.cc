@@ -13,6 +13,7 @@
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/one_plan.h"
+#include "exec/byte_pairs.h"
 #include "exec/training.h"
 #include "interop/plan_file.h"
 #include "report/run_answer.h"
@@ -107,6 +108,8 @@ TrainingOptions options_of(const Flags& flags) {
   options.checkpoint = {
       flags.checkpoint, natural_or("--save-every", flags.save_every, 0),
       whole_or("--keep", flags.keep, kUsualKeep), flags.resume};
+  options.weights = flags.weights;
+  options.save_weights = flags.save_weights;
   options.offload_folder = flags.offload_folder.empty()
                                ? std::filesystem::temp_directory_path().string()
                                : flags.offload_folder;
@@ -128,15 +131,43 @@ std::vector<std::string> paths_of(const std::string& typed) {
   return paths;
 }
 
+std::string text_of(const std::vector<std::string>& paths) {
+  std::string text;
+  for (const std::string& path : paths) {
+    const MappedFile file(path);
+    text.append(reinterpret_cast<const char*>(file.bytes().data()),
+                file.bytes().size());
+  }
+  return text;
+}
+
+/// Bytes or shards as they are, or the text in byte pairs: of the file, or as
+/// many as the model has words for, learnt and kept there.
+TokenSource tokens_of(const Flags& flags, std::int64_t vocabulary) {
+  const std::vector<std::string> paths = paths_of(flags.data);
+  if (flags.tokenizer.empty()) return TokenSource::open(paths, vocabulary);
+  const std::string text = text_of(paths);
+  if (!std::filesystem::exists(flags.tokenizer)) {
+    constexpr std::int64_t kBytes = 256;
+    if (vocabulary < kBytes)
+      throw Error(fmt::format("byte pairs begin at 256 words, the model has {}",
+                              vocabulary),
+                  "a model with vocab=512 or more");
+    BytePairs::train(text, vocabulary).save(flags.tokenizer);
+  }
+  return TokenSource::of(BytePairs::load(flags.tokenizer).encode(text),
+                         vocabulary);
+}
+
 Samples samples_of(const Flags& flags, const Question& question,
                    std::uint64_t seed) {
   if (flags.data.empty())
     throw Error("train on what?", "add --data FILE: a text, or token shards");
-  return {TokenSource::open(paths_of(flags.data), question.model.vocab),
-          question.workload.sequence, seed};
+  return {tokens_of(flags, question.model.vocab), question.workload.sequence,
+          seed};
 }
 
-double tokens_of(const Question& question) {
+double batch_tokens(const Question& question) {
   return static_cast<double>(question.workload.global_batch) *
          question.workload.sequence;
 }
@@ -157,7 +188,7 @@ RunStep step_of(const StepReport& report, const Judged& judged,
   step.learning_rate = report.learning_rate;
   step.seconds = report.seconds;
   step.predicted = judged.plan.time.total();
-  step.tokens_per_second = tokens_of(question) / report.seconds.value;
+  step.tokens_per_second = batch_tokens(question) / report.seconds.value;
   step.mfu = mfu_of(judged.plan, report.seconds);
   step.skipped = report.result.skipped;
   return step;
@@ -215,8 +246,9 @@ Exit run_run(const Flags& flags, const Console& console) {
   if (!flags.device.empty() && flags.device != "cpu")
     throw Error(fmt::format("--device {} is not built in", quote(flags.device)),
                 "cpu");
-  if (!flags.trace.empty())
-    check_target(flags.trace, flags.force ? Overwrite::yes : Overwrite::no);
+  for (const std::string& file : {flags.trace, flags.save_weights})
+    if (!file.empty())
+      check_target(file, flags.force ? Overwrite::yes : Overwrite::no);
   const double tolerance = flags.tolerance.empty()
                                ? HUGE_VAL
                                : parse_share("--tolerance", flags.tolerance);

@@ -139,6 +139,51 @@ TEST_CASE("run leaves a checkpoint and 130 when it is interrupted") {
   CHECK(rest.errors.find("nothing to do") != std::string::npos);
 }
 
+TEST_CASE("run takes and leaves weights by Hugging Face's names") {
+  TemporaryDirectory here;
+  here.write("text.txt", text());
+  const std::string data = " --data text.txt --steps ";
+  CHECK(
+      run(here, "--strategy tp=2,pp=2,dp=1,sp=1 --save-weights a.safetensors" +
+                    data + "3")
+          .exit_code == 0);
+  // A step of no size leaves them as they were, whatever the layout.
+  const std::string still =
+      " --learning-rate 0 --weights a.safetensors" + data + "1";
+  const Run one = run(here, "--strategy dp=1" + still);
+  const Run other =
+      run(here, "--strategy dp=4,zero=3 --save-weights b.safetensors" + still);
+  CHECK(one.steps.at(0).at("loss").get<double>() < 5.5);
+  CHECK(
+      other.steps.at(0).at("loss").get<double>() ==
+      doctest::Approx(one.steps.at(0).at("loss").get<double>()).epsilon(1e-6));
+  CHECK(read_file(here.file("a.safetensors"), Bytes{16 * kMiB}) ==
+        read_file(here.file("b.safetensors"), Bytes{16 * kMiB}));
+}
+
+TEST_CASE("run learns byte pairs and keeps them") {
+  TemporaryDirectory here;
+  here.write("text.txt", text());
+  const std::string line =
+      std::string(ZTPLAN_BINARY) +
+      " run --model "
+      "llama:layers=1,hidden=32,heads=2,kv_heads=1,ffn=64,vocab=300"
+      " --seq 16 --global-batch 2 --strategy dp=1 --data text.txt --steps 2"
+      " --tokenizer pairs.txt --json";
+  const CommandResult first = run_command(shell_words(line), here.path());
+  CHECK(first.exit_code == 0);
+  CHECK(std::filesystem::exists(here.file("pairs.txt")));
+  const auto losses = [](const CommandResult& result) {
+    std::vector<double> all;
+    std::istringstream lines(result.output);
+    for (std::string each; std::getline(lines, each);)
+      if (const json value = json::parse(each); value.contains("step"))
+        all.push_back(value.at("loss").get<double>());
+    return all;
+  };
+  CHECK(losses(run_command(shell_words(line), here.path())) == losses(first));
+}
+
 TEST_CASE("run says what it cannot do, and leaves nothing behind") {
   struct Row {
     std::string words;
