@@ -52,26 +52,50 @@ Tally planned_calls(const StepGraph& graph, int stage, int steps) {
   return tally;
 }
 
+/// Read once: combinations ask many times.
+const ModelSpec& model_of(const std::string& text) {
+  static std::map<std::string, ModelSpec> known;
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  return known.emplace(text, load_model(text)).first->second;
+}
+const ClusterSpec& machine_of(int ranks) {
+  static std::map<int, ClusterSpec> known;
+  const auto found = known.find(ranks);
+  if (found != known.end()) return found->second;
+  return known.emplace(ranks, load_cluster("dgx-h100", ranks, {}))
+      .first->second;
+}
+const Framework& framework() {
+  static const Framework native = default_framework("native");
+  return native;
+}
+
 class Trainer {
  public:
   explicit Trainer(const TrainingCase& what)
       : what_(what),
-        model_(load_model(what.model)),
+        model_(model_of(what.model)),
         strategy_(parse_strategy(what.strategy, 0)),
         ranks_(devices(strategy_)),
-        cluster_(load_cluster("dgx-h100", ranks_, {})) {
+        cluster_(machine_of(ranks_)) {
     cluster_.host.nvme = Bytes{std::int64_t{1} << 40};
     workload_.sequence = what.sequence;
     workload_.global_batch = what.global_batch;
     workload_.precision = what.precision;
     workload_.gradient = Precision::fp32;
     workload_.engine = "native";
-    workload_.framework = default_framework("native");
+    workload_.framework = framework();
+  }
+
+  bool is_legal() const {
+    return broken_rule(engine_, setting(), strategy_) == nullptr;
   }
 
   Training run() {
     if (const auto misfit = why_illegal(engine_, setting(), strategy_))
       throw Error(what_.strategy + ": " + misfit->detail);
+    folder_ = std::make_unique<TemporaryDirectory>();
     ThreadWorld world(ranks_, kPatience);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks_; ++rank)
@@ -98,7 +122,7 @@ class Trainer {
 
   void train_rank(Device& device, Communicator& world) {
     const Setting given = setting();
-    RankEngine rank(device, world, given, engine_, strategy_, folder_.path());
+    RankEngine rank(device, world, given, engine_, strategy_, folder_->path());
     rank.initialize(kSeed);
     for (int step = 0; step < what_.steps; ++step) {
       StepRunner::Numbers numbers;
@@ -223,13 +247,18 @@ class Trainer {
   ClusterSpec cluster_;
   Workload workload_;
   const Engine& engine_ = find_engine("native");
-  TemporaryDirectory folder_;
+  std::unique_ptr<TemporaryDirectory> folder_;  // of a run
   std::mutex mutex_;
   Training result_;
   std::exception_ptr failure_;
 };
 
 }  // namespace
+
+bool is_legal(const TrainingCase& what, int most) {
+  return devices(parse_strategy(what.strategy, 0)) <= most &&
+         Trainer(what).is_legal();
+}
 
 Training train(const TrainingCase& what) { return Trainer(what).run(); }
 

@@ -36,6 +36,9 @@ struct Training {
                                          // bytes by term, of every rank
 };
 
+/// Whether the executor runs it, on at most `most` ranks.
+bool is_legal(const TrainingCase& what, int most);
+
 /// Throws `Error` where the strategy is illegal or a rank fails.
 Training train(const TrainingCase& what);
 
