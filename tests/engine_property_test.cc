@@ -51,6 +51,7 @@ Tuning any_tuning(std::mt19937& random) {
   t.prefetch = any_elements(random);
   t.live = any_elements(random);
   t.persistent = any_elements(random);
+  t.persistent_total = any_elements(random);
   if (random() % 4 == 0) t.communication = any_of<Precision>(random, 4);
   if (random() % 4 == 0) t.compression = any_of<Compression>(random, 4);
   if (random() % 6 == 0) t.secondary = 1 + static_cast<int>(random() % 20);

@@ -78,6 +78,8 @@ void add_stage_3(const Emission& e, Json& zero) {
   if (t.prefetch) zero["stage3_prefetch_bucket_size"] = *t.prefetch;
   if (t.live) zero["stage3_max_live_parameters"] = *t.live;
   if (t.persistent) zero["stage3_param_persistence_threshold"] = *t.persistent;
+  if (t.persistent_total)
+    zero["stage3_model_persistence_threshold"] = *t.persistent_total;
   zero["stage3_gather_16bit_weights_on_model_save"] = true;
   if (s.shard_group > 0) zero["mics_shard_size"] = s.shard_group;
   if (t.secondary > 0) zero["zero_hpz_partition_size"] = t.secondary;

@@ -430,6 +430,9 @@ class Reader : private Reading {
     if (auto n = either(zero, "stage3_param_persistence_threshold",
                         "param_persistence_threshold"))
       t.persistent = n;
+    if (auto n = either(zero, "stage3_model_persistence_threshold",
+                        "model_persistence_threshold"))
+      t.persistent_total = n;
     if (auto n = positive(zero, "zero_hpz_partition_size"); n && *n > 1)
       t.secondary = *n;
     t.quantized_weights = truth(zero, "zero_quantized_weights", false);

@@ -192,7 +192,9 @@ Recipe gather_parameters(const StepParts& parts, const Segment& segment) {
   for (const FlatShare& flat : moved_together(parts, segment)) {
     const LayerShare& share = flat.share;
     const Holders dense = dense_holders(s), experts = expert_holders(s);
-    gather(recipe, parts, dense, bytes(dense, share.dense));
+    gather(recipe, parts, dense,
+           bytes(dense,
+                 std::max<std::int64_t>(0, share.dense - share.persistent)));
     gather(recipe, parts, experts, bytes(experts, share.experts));
   }
   return recipe;

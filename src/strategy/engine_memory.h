@@ -48,6 +48,9 @@ struct EngineMemory {
   bool gradients_replace_weights = false;
   /// ZeRO 3 cuts quantized weights too.
   bool shards_quantized = true;
+  /// Under ZeRO 3, parameters of at most so many elements stay whole on every
+  /// rank, beside their shards.
+  std::int64_t persistent = 0;
   /// Elements that ZeRO 3 gathers ahead of the module at work.
   std::int64_t prefetch = 0;
   /// Bytes per owned parameter of gradients on the host when the optimizer is

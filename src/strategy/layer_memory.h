@@ -81,6 +81,7 @@ struct LayerShare {
   std::int64_t experts = 0;  // reduced over expert_data
   std::int64_t trained_dense = 0;
   std::int64_t trained_experts = 0;
+  std::int64_t persistent = 0;  // of all, whole on every rank under ZeRO 3
   LayerShare& operator+=(const LayerShare& other);
 };
 LayerShare operator*(std::int64_t count, const LayerShare& share);
@@ -107,6 +108,8 @@ struct EndShare {
   std::int64_t embedding = 0;  // table; positions, norm, projections whole
   std::int64_t head = 0;       // output matrix, or its tied copy
   std::int64_t norm = 0;       // final norm and the bias of the head
+  std::int64_t persistent_embedding = 0;  // of `embedding`, as in LayerShare
+  std::int64_t persistent_norm = 0;
 };
 EndShare end_share(const ModelSpec& model, const Strategy& strategy,
                    std::int64_t padded_vocab);

@@ -79,12 +79,14 @@ LayerShare& LayerShare::operator+=(const LayerShare& other) {
   experts += other.experts;
   trained_dense += other.trained_dense;
   trained_experts += other.trained_experts;
+  persistent += other.persistent;
   return *this;
 }
 
 LayerShare operator*(std::int64_t count, const LayerShare& share) {
   return {count * share.dense, count * share.experts,
-          count * share.trained_dense, count * share.trained_experts};
+          count * share.trained_dense, count * share.trained_experts,
+          count * share.persistent};
 }
 
 std::int64_t expert_cut(const Strategy& s) {

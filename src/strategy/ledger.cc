@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "strategy/native_stage.h"
+#include "strategy/parameter_tensors.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -26,7 +27,42 @@ void add_ends(const ModelSpec& model, const EndShare& ends,
   const bool is_shared = model.tied && has_embedding;
   if (has_embedding) share.ends += ends.embedding;
   if (shape.has_head()) share.ends += ends.norm + (is_shared ? 0 : ends.head);
-  if (share.ends > 0) share.largest_end = ends.embedding;
+  if (share.ends > 0)
+    share.largest_end = ends.embedding - ends.persistent_embedding;
+  if (has_embedding) share.all.persistent += ends.persistent_embedding;
+  if (shape.has_head()) share.all.persistent += ends.persistent_norm;
+}
+
+/// Fills in which parameters ZeRO 3 leaves whole. Where their sum over the
+/// model is limited, every layer keeps an equal part. Source: DeepSpeed,
+/// runtime/zero/parameter_offload.py, mark_persistent_parameters.
+void find_persistent(const Setting& setting, const Engine& engine,
+                     const LayerKinds& kinds, const Strategy& strategy,
+                     StageSizes& sizes) {
+  const ModelSpec& model = setting.model;
+  const std::int64_t most =
+      strategy.tuning.persistent.value_or(engine.memory->persistent);
+  if (most == 0) return;
+  EndShare& ends = sizes.end_share;
+  ends.persistent_embedding =
+      small_elements(embedding_tensors(model, strategy, sizes.vocab), most);
+  ends.persistent_norm =
+      small_elements(norm_tensors(model, strategy, sizes.vocab), most);
+  for (std::size_t i = 0; i < kinds.kinds.size(); ++i)
+    sizes.shares[i].persistent = small_elements(
+        layer_tensors(model, kinds.kinds[i], setting.workload, strategy), most);
+  std::int64_t total = ends.persistent_embedding + ends.persistent_norm;
+  for (const int kind : kinds.kind_of_layer)
+    total += sizes.shares[static_cast<std::size_t>(kind)].persistent;
+  const std::int64_t limit = strategy.tuning.persistent_total.value_or(total);
+  if (total <= limit) return;
+  const double kept = static_cast<double>(limit) / static_cast<double>(total);
+  const auto shrink = [&](std::int64_t& part) {
+    part = static_cast<std::int64_t>(static_cast<double>(part) * kept);
+  };
+  shrink(ends.persistent_embedding);
+  shrink(ends.persistent_norm);
+  for (LayerShare& share : sizes.shares) shrink(share.persistent);
 }
 
 Place place_of(const Setting& setting, const Engine& engine,
@@ -108,6 +144,7 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
                             loss_kernel(keeps, setting.workload));
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
+  find_persistent(setting, engine, kinds, strategy, sizes);
   return sizes;
 }
 
@@ -120,7 +157,10 @@ StageShare stage_share(const Setting& setting, const StageSizes& sizes,
       if (layers == 0) continue;
       const LayerShare& one = sizes.shares[kind];
       sum.all += layers * one;
-      sum.largest_layer = std::max(sum.largest_layer, one.dense + one.experts);
+      const std::int64_t layer_size = one.dense + one.experts;
+      sum.largest_layer = std::max(sum.largest_layer, layer_size);
+      sum.largest_gathered =
+          std::max(sum.largest_gathered, layer_size - one.persistent);
       sum.largest_trained = std::max(sum.largest_trained,
                                      one.trained_dense + one.trained_experts);
     }
@@ -260,7 +300,9 @@ bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary) {
       a.all.trained_dense < b.all.trained_dense ||
       a.all.trained_experts < b.all.trained_experts || a.ends < b.ends ||
       a.largest_layer < b.largest_layer || a.largest_end < b.largest_end ||
-      a.largest_trained < b.largest_trained)
+      a.largest_trained < b.largest_trained ||
+      a.largest_gathered < b.largest_gathered ||
+      a.all.persistent < b.all.persistent)
     return false;
   const auto of_more = phase_bytes(more.passes, Tier::device);
   const auto of_less = phase_bytes(less.passes, Tier::device);

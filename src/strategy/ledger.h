@@ -78,10 +78,12 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
 /// Parameters held by one device of a stage, before ZeRO.
 struct StageShare {
   LayerShare all;
-  std::int64_t largest_layer = 0;    // dense + experts of its largest layer
-  std::int64_t largest_trained = 0;  // of that, trained
-  std::int64_t ends = 0;             // embedding and head, in `all.dense` too
-  std::int64_t largest_end = 0;      // embedding (an output matrix is as large)
+  std::int64_t largest_layer = 0;     // dense + experts of its largest layer
+  std::int64_t largest_trained = 0;   // of that, trained
+  std::int64_t largest_gathered = 0;  // of its layers, less what persists
+  std::int64_t ends = 0;              // embedding and head, in `all.dense` too
+  std::int64_t largest_end = 0;  // embedding (an output matrix is as large)
+                                 // less what persists
   std::int64_t total() const { return all.dense + all.experts; }
   std::int64_t trained() const {
     return all.trained_dense + all.trained_experts;

@@ -84,8 +84,20 @@ void hold_adapters(const Place& p, Ledger& book) {
                        kWholeStep, "adapters", "LoRA, arXiv 2106.09685"));
 }
 
+/// Small parameters of ZeRO 3, whole beside their shards, wherever those are; a
+/// shard on the device that is the whole is not copied. Source: DeepSpeed,
+/// runtime/zero/partition_parameters.py (NoGatherHandle).
+void hold_persistent(const Place& p, Ledger& book) {
+  const bool is_whole = p.shard_parts() == 1 && !p.parameters_leave();
+  if (!p.shards_parameters() || is_whole) return;
+  hold(book, on_device(Term::parameters, p.number() * p.share.all.persistent,
+                       kWholeStep, "small parameters, whole",
+                       "DeepSpeed, runtime/zero/parameter_offload.py"));
+}
+
 void hold_parameters(const Place& p, Ledger& book) {
   hold_adapters(p, book);
+  hold_persistent(p, book);
   if (!p.parameters_leave()) hold_weights(p, book);
 }
 
@@ -170,7 +182,7 @@ std::int64_t gathered_ahead(const Place& p) {
   const std::int64_t ahead =
       std::min(tuning.prefetch.value_or(p.keeps.prefetch),
                tuning.live.value_or(std::numeric_limits<std::int64_t>::max()));
-  return std::min(ahead, p.share.total());
+  return std::min(ahead, p.share.total() - p.share.all.persistent);
 }
 
 /// Bytes of `count` weights of layers as they are gathered.
@@ -197,9 +209,9 @@ void hold_dequantized(const Place& p, Ledger& book) {
 
 /// One layer at work, the next on its way, and the larger end.
 void hold_gathered_layers(const Place& p, Ledger& book) {
-  hold(book,
-       on_device(Term::gathered, gathered_bytes(p, 2 * p.share.largest_layer),
-                 kPasses, "gathered weights of two layers", p.keeps.source));
+  hold(book, on_device(Term::gathered,
+                       gathered_bytes(p, 2 * p.share.largest_gathered), kPasses,
+                       "gathered weights of two layers", p.keeps.source));
   hold(book, on_device(Term::gathered, p.number() * gathered_ahead(p), kPasses,
                        "prefetched weights", p.keeps.source));
   hold(book,

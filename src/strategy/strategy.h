@@ -56,6 +56,7 @@ struct Tuning {
   std::optional<std::int64_t> prefetch;    // ZeRO 3: elements gathered ahead
   std::optional<std::int64_t> live;        // ZeRO 3: most elements gathered
   std::optional<std::int64_t> persistent;  // ZeRO 3: kept whole up to this size
+  std::optional<std::int64_t> persistent_total;  // ZeRO 3: most of them
   std::optional<std::int64_t> load;  // rows experts have room for, in percent
                                      // of an even split
   int secondary = 0;  // hpZ: ranks that share a second copy; 0: none
@@ -158,7 +159,7 @@ constexpr int kMaxDevices = 1'000'000'000;
 ///   overlap=0        gradients are reduced after backward, not beside it
 ///   comm=bf16        dtype gradients are reduced in
 ///   compress=topk    or onebit, quantized
-///   prefetch=, live=, persist=   elements under ZeRO 3
+///   prefetch=, live=, persist=, persist_total=   elements under ZeRO 3
 ///   load=200         rows of experts there is room for, percent of even ones
 ///   hpz=8            ranks that share a second copy of the weights
 ///   qw=1             weights are gathered as int8

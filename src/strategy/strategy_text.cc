@@ -117,6 +117,7 @@ constexpr Key kKeys[] = {
     {"prefetch", read_elements<&Tuning::prefetch>},
     {"live", read_elements<&Tuning::live>},
     {"persist", read_elements<&Tuning::persistent>},
+    {"persist_total", read_elements<&Tuning::persistent_total>},
     {"load", read_elements<&Tuning::load>},
     {"hpz",
      [](std::string_view key, std::string_view value, Strategy& s) {
@@ -212,6 +213,7 @@ std::string tuning_text(const Tuning& t) {
   add_elements(text, "prefetch", t.prefetch);
   add_elements(text, "live", t.live);
   add_elements(text, "persist", t.persistent);
+  add_elements(text, "persist_total", t.persistent_total);
   add_elements(text, "load", t.load);
   if (t.secondary > 0) text += fmt::format(",hpz={}", t.secondary);
   if (t.quantized_weights) text += ",qw=1";

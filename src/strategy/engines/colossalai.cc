@@ -160,7 +160,8 @@ constexpr char kShardNearest[] =
 bool compression_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   return t.compression != Compression::none || t.quantized_weights ||
-         t.secondary > 0 || t.live || t.persistent || t.prefetch;
+         t.secondary > 0 || t.live || t.persistent || t.persistent_total ||
+         t.prefetch;
 }
 constexpr char kCompression[] =
     "Colossal-AI has no compression of gradients, no hpZ and no ZeRO-3 "

@@ -290,7 +290,8 @@ constexpr std::int64_t kBucketElements = 500'000'000;
 
 // Below stage 3: one reduce bucket, two with overlap_comm (measured on
 // ViT-gigantic, deepspeedai/DeepSpeed#1302). Stage 3: one bucket, always held,
-// and its copy; stage3_prefetch_bucket_size ahead. On the host: an fp32
+// and its copy; parameters up to stage3_param_persistence_threshold whole;
+// stage3_prefetch_bucket_size ahead. On the host: an fp32
 // gradient and its pinned 16-bit source. Models are mostly those of
 // transformers. bf16_optimizer.py keeps a bf16 gradient beside the fp32 one.
 constexpr EngineMemory kMemory = {
@@ -305,6 +306,7 @@ constexpr EngineMemory kMemory = {
     .wide_gradients = false,
     .frees_gradients_through = 2,
     .shards_quantized = false,
+    .persistent = 100'000,
     .prefetch = 50'000'000,
     .host_gradient_bytes = 6,
     .gradients_leave_device = true,

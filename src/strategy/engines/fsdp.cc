@@ -115,7 +115,8 @@ constexpr char kUlyssesNearest[] = "cp_type=ring, or engine deepspeed";
 bool tuning_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   return t.compression != Compression::none || t.quantized_weights ||
-         t.secondary > 0 || t.live || t.persistent || t.prefetch || t.bucket;
+         t.secondary > 0 || t.live || t.persistent || t.persistent_total ||
+         t.prefetch || t.bucket;
 }
 constexpr char kTuning[] =
     "FSDP2 reduces and gathers one wrapped layer at a time: it has no buckets, "

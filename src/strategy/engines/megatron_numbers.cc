@@ -45,7 +45,8 @@ Misfit explain_optimizer(const Setting& g, const Strategy&) {
 bool compression_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   return t.compression != Compression::none || t.quantized_weights ||
-         t.secondary > 0 || t.prefetch || t.live || t.persistent;
+         t.secondary > 0 || t.prefetch || t.live || t.persistent ||
+         t.persistent_total;
 }
 constexpr char kCompression[] =
     "Megatron-LM reduces gradients and gathers weights as they are, by modules "

@@ -78,8 +78,8 @@ constexpr char kNumbersNearest[] =
 bool tuning_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
   return t.compression != Compression::none || t.communication || t.bucket ||
-         t.prefetch || t.live || t.persistent || t.secondary > 0 ||
-         t.quantized_weights;
+         t.prefetch || t.live || t.persistent || t.persistent_total ||
+         t.secondary > 0 || t.quantized_weights;
 }
 constexpr char kTuning[] =
     "the executor reduces fp32 gradients unit by unit and gathers one unit "

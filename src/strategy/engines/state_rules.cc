@@ -80,7 +80,7 @@ bool sharded_tuning_broken(const Setting&, const Strategy& s) {
   if (s.zero == kShardedParameters) return false;
   const Tuning& t = s.tuning;
   return t.secondary > 0 || t.quantized_weights || t.prefetch || t.live ||
-         t.persistent;
+         t.persistent || t.persistent_total;
 }
 
 Misfit explain_sharded_tuning(const Setting&, const Strategy& s) {
