@@ -99,7 +99,7 @@ void add_advice_of(const Tensor& tensor, std::vector<std::string>& advice) {
 
 std::string dominant(const Plan& plan, const FailureLog& log) {
   if (log.kind == FailureKind::host_memory)
-    return fmt::format("host: {} a GPU", text(plan.memory.host));
+    return fmt::format("host: {} a GPU", text(host_taken(plan.memory)));
   int most = 0;
   for (int i = 1; i < kTerms; ++i)
     if (plan.memory[static_cast<Term>(most)] <

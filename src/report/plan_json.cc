@@ -57,6 +57,7 @@ void write_memory(JsonWriter& json, const Question& question,
   json.field("fits", fits(question, plan));
   write_terms(json, plan.memory);
   json.field("host_bytes", plan.memory.host);
+  json.field("host_rounding_bytes", plan.memory.host_rounding);
   json.field("nvme_bytes", plan.memory.nvme);
   json.field("peak_stage", plan.memory.stage);
   json.field("peak_phase", to_text(plan.memory.peak_phase));

@@ -77,7 +77,7 @@ void write_count(JsonWriter& json, const char* key, const GpusAnswer& answer,
   json.field("verdict", to_text(count->fit));
   json.field("state_bytes", states_of(plan));
   json.field("host_bytes_per_node",
-             node_bytes(plan.memory.host, question.cluster));
+             node_bytes(host_taken(plan.memory), question.cluster));
   json.field("optimizer_bytes_on_hosts", optimizer_on_hosts(*count));
   if (answer.tokens > 0) json.field("days", bill.days);
   if (bill.dollars > 0) json.field("cost_usd", bill.dollars);
@@ -129,7 +129,8 @@ std::vector<Shown> shown_counts(const GpusAnswer& answer) {
 }
 
 Bytes on_hosts(const GpuCount& count) {
-  return node_bytes(count.plan->memory.host, count.asked.question.cluster);
+  return node_bytes(host_taken(count.plan->memory),
+                    count.asked.question.cluster);
 }
 
 Table table_of(const GpusAnswer& answer) {

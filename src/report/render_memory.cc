@@ -185,10 +185,16 @@ std::vector<Labelled> fact_lines(const MemoryAnswer& answer,
       {"largest", fmt::format("tensor: {}, {}", facts.largest_tensor.name,
                               text(facts.largest_tensor.bytes))}};
   if (memory.host.value > 0) {
+    const std::string rounding =
+        memory.host_rounding.value > 0
+            ? fmt::format(" and {} of pinned blocks' rounding",
+                          text(memory.host_rounding))
+            : "";
+    const Bytes node = node_bytes(host_taken(memory), question.cluster);
     lines.push_back(
-        {"host", fmt::format("{} a GPU, {} of {} a node", text(memory.host),
-                             text(node_bytes(memory.host, question.cluster)),
-                             text(question.cluster.host.memory))});
+        {"host",
+         fmt::format("{}{} a GPU, {} of {} a node", text(memory.host), rounding,
+                     text(node), text(question.cluster.host.memory))});
   }
   if (memory.nvme.value > 0) {
     lines.push_back(

@@ -11,6 +11,10 @@ namespace ztplan {
 constexpr std::int64_t kFusedSlack = 20;
 constexpr std::int64_t kEagerSlack = 10;
 
+/// How what leaves the device lies in page-locked memory: not at all, in a few
+/// flat blocks, in one block a parameter.
+enum class Pinned { nothing, flat, parameters };
+
 /// An engine states what differs.
 struct EngineMemory {
   LossKernel loss;
@@ -56,6 +60,7 @@ struct EngineMemory {
   /// Bytes per owned parameter of gradients on the host when the optimizer is
   /// there; 0 when they are sent in pieces.
   int host_gradient_bytes = 4;
+  Pinned pinned = Pinned::nothing;
   /// Gradients of ZeRO 2 and 3 then have no copy on the device.
   bool gradients_leave_device = false;
   /// A 16-bit gradient stays beside the fp32 one it is added to.

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "strategy/native_stage.h"
-#include "strategy/parameter_tensors.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -63,6 +62,16 @@ void find_persistent(const Setting& setting, const Engine& engine,
   shrink(ends.persistent_embedding);
   shrink(ends.persistent_norm);
   for (LayerShare& share : sizes.shares) shrink(share.persistent);
+}
+
+void list_tensors(const Setting& setting, const LayerKinds& kinds,
+                  const Strategy& strategy, StageSizes& sizes) {
+  const ModelSpec& model = setting.model;
+  for (const Layer& kind : kinds.kinds)
+    sizes.tensors.push_back(
+        layer_tensors(model, kind, setting.workload, strategy));
+  sizes.embedding_tensors = embedding_tensors(model, strategy, sizes.vocab);
+  sizes.norm_tensors = norm_tensors(model, strategy, sizes.vocab);
 }
 
 Place place_of(const Setting& setting, const Engine& engine,
@@ -145,6 +154,8 @@ StageSizes stage_sizes(const Setting& setting, const Engine& engine,
   sizes.end_share = end_share(model, strategy, sizes.vocab);
   sizes.boundary = boundary_bytes(model, setting.workload, strategy);
   find_persistent(setting, engine, kinds, strategy, sizes);
+  if (keeps.pinned == Pinned::parameters)
+    list_tensors(setting, kinds, strategy, sizes);
   return sizes;
 }
 
@@ -289,7 +300,7 @@ Fullness fullness(const Ledger& holdings) {
 }
 
 Fullness fullness(const MemoryBreakdown& memory) {
-  return {memory.peak(), memory.host, memory.nvme};
+  return {memory.peak(), host_taken(memory), memory.nvme};
 }
 
 bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary) {
@@ -319,7 +330,11 @@ MemoryBreakdown estimate_memory(const Ledger& holdings, int stage) {
   const auto& device = sums[static_cast<std::size_t>(Tier::device)];
   MemoryBreakdown memory;
   memory.stage = stage;
-  memory.host = most(sums[static_cast<std::size_t>(Tier::host)]);
+  for (const Holding& holding : holdings)
+    if (holding.tier == Tier::host && holding.meter == Meter::reserved)
+      memory.host_rounding += holding.bytes;
+  memory.host =
+      most(sums[static_cast<std::size_t>(Tier::host)]) - memory.host_rounding;
   memory.nvme = most(sums[static_cast<std::size_t>(Tier::nvme)]);
   memory.peak_phase =
       static_cast<Phase>(std::ranges::max_element(device) - device.begin());
@@ -354,6 +369,10 @@ std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes) {
     if (i == 0 || shapes[i] != shapes[i - 1])
       stages.push_back(static_cast<int>(i));
   return stages;
+}
+
+Bytes host_taken(const MemoryBreakdown& memory) {
+  return memory.host + memory.host_rounding;
 }
 
 Bytes reserved(const MemoryBreakdown& memory) {

@@ -17,6 +17,7 @@
 #include "spec/model.h"
 #include "strategy/engine.h"
 #include "strategy/layer_memory.h"
+#include "strategy/parameter_tensors.h"
 #include "strategy/stages.h"
 #include "strategy/strategy.h"
 
@@ -46,7 +47,8 @@ constexpr int kPhases = 5;
 std::string_view to_text(Phase phase);
 
 /// Which meter shows a holding of the device: torch.cuda.max_memory_allocated,
-/// max_memory_reserved as well, or nvidia-smi alone.
+/// max_memory_reserved as well, or nvidia-smi alone. On the host: tensors, or
+/// what their blocks take beyond them.
 enum class Meter { allocated, reserved, driver };
 
 struct Holding {
@@ -58,7 +60,7 @@ struct Holding {
   const char* source;  // where the size is written down
   Meter meter = Meter::allocated;
 };
-using Ledger = boost::container::static_vector<Holding, 48>;
+using Ledger = boost::container::static_vector<Holding, 56>;
 
 /// Sizes that depend on how a layer is cut but not on the stage: search shares
 /// them between candidates.
@@ -67,6 +69,10 @@ struct StageSizes {
   std::vector<LayerShare> shares;             // per layer kind
   EndActivations ends;
   EndShare end_share;
+  /// Parameters one by one, where an engine pins them so: per layer kind, of
+  /// the embedding, of the final norm; else empty.
+  std::vector<TensorList> tensors;
+  TensorList embedding_tensors, norm_tensors;
   Bytes boundary;          // a stage's input
   Bytes workspace;         // where an executor runs whatever runs: no layer has
                            // `working` bytes then
@@ -146,7 +152,8 @@ ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
 
 struct MemoryBreakdown {
   std::array<Bytes, kTerms> terms{};  // at the peak, by Term
-  Bytes host, nvme;                   // of this device
+  Bytes host, nvme;                   // of this device, tensors
+  Bytes host_rounding;  // what pinned blocks on the host take beyond them
   Phase peak_phase = Phase::backward;
   int stage = 0;
   Bytes allocated;  // of `terms`, tensors
@@ -183,6 +190,9 @@ std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes);
 /// any ZeRO, shard group and offload. `boundary` is a stage's input: two of
 /// them are received from each neighbour.
 bool outweighs(const StageBase& more, const StageBase& less, Bytes boundary);
+
+/// Tensors on the host of one device, and what their blocks are rounded up by.
+Bytes host_taken(const MemoryBreakdown& memory);
 
 /// What torch reports as reserved, and what nvidia-smi shows.
 Bytes reserved(const MemoryBreakdown& memory);

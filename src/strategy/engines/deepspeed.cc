@@ -309,6 +309,7 @@ constexpr EngineMemory kMemory = {
     .persistent = 100'000,
     .prefetch = 50'000'000,
     .host_gradient_bytes = 6,
+    .pinned = Pinned::flat,
     .gradients_leave_device = true,
     .narrow_gradients = true,
     .slack_over = kEagerSlack,

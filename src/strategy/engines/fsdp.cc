@@ -261,6 +261,7 @@ constexpr EngineMemory kMemory = {
     .shards_are_master = true,
     .keeps_stage_gathered = true,
     .frees_gradients_through = 3,
+    .pinned = Pinned::parameters,
     .gradients_leave_device = true,
     .source =
         "PyTorch: distributed/fsdp/_fully_shard/_fsdp_param_group.py, "
