@@ -77,6 +77,28 @@ TEST_CASE("each ZeRO stage shards what it names") {
   CHECK(states(hybrid.stage(0)) == states(three.stage(0)));
 }
 
+// DeepSpeed, runtime/zero/stage_1_and_2.py: averaged_gradients are added to
+// after backward, accumulated_grads_in_cpu hold those of an offloaded
+// optimizer.
+TEST_CASE("ZeRO 2 of DeepSpeed adds a shard of its own a micro-batch") {
+  const auto added = [](const char* strategy, int batch, Tier tier) {
+    World two = with_engine(gpt_world(strategy), "deepspeed");
+    two.work.gradient = Precision::bf16;
+    two.work.global_batch = batch;
+    return (on(two, tier, "gradients before they are added") +
+            on(two, tier, "accumulated gradients")) /
+           Bytes{two.share(0).total()};
+  };
+  CHECK(added("zero=2,dp=8", 16, Tier::device) ==
+        doctest::Approx(2.0 / 8).epsilon(1e-5));
+  CHECK(added("zero=2,dp=8", 8, Tier::device) == 0);
+  CHECK(added("zero=1,dp=8", 16, Tier::device) == 0);
+  CHECK(added("zero=3,dp=8", 16, Tier::device) == 0);
+  CHECK(added("zero=2,dp=8,offload=cpu", 16, Tier::host) ==
+        doctest::Approx(2.0 / 8).epsilon(1e-5));
+  CHECK(added("zero=2,dp=8,offload=cpu", 16, Tier::device) == 0);
+}
+
 TEST_CASE("shards are equal, aligned and sum to the padded whole") {
   CHECK(padded_shard(1000, 1) == 1000);
   for (const std::int64_t parts : {2, 3, 7, 8, 96, 128, 1000, 4096}) {

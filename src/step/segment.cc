@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "step/layer_work.h"
+#include "step/state_work.h"
 #include "step/work_writer.h"
 #include "strategy/recomputed.h"
 
@@ -157,13 +158,15 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
   Recipe recipe;
   if (w.precision == Precision::fp32) return recipe;
   const bool wide = w.gradient == Precision::fp32;
-  // A gradient as computed is kept, and added to from the second one on.
-  if (!wide && (strategy.zero >= 2 || micro_batches(strategy, w) == 1))
-    return recipe;
+  // A gradient as computed is kept, and added to from the second one on; of a
+  // sharded one, the shard.
+  if (!wide && micro_batches(strategy, w) == 1) return recipe;
+  const std::int64_t added = !wide && strategy.zero >= 2
+                                 ? owned_parameters(strategy, share)
+                                 : share.trained_dense + share.trained_experts;
   recipe.items.push_back(
       {TimeTerm::compute, 1,
-       Stream{Bytes{(wide ? kAccumulateWide : kAccumulateNarrow) *
-                    (share.trained_dense + share.trained_experts)},
+       Stream{Bytes{(wide ? kAccumulateWide : kAccumulateNarrow) * added},
               wide ? PassKind::gradient : PassKind::fixed}});
   return recipe;
 }

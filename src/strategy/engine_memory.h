@@ -63,6 +63,9 @@ struct EngineMemory {
   Pinned pinned = Pinned::nothing;
   /// Gradients of ZeRO 2 and 3 then have no copy on the device.
   bool gradients_leave_device = false;
+  /// ZeRO 2 reduces each micro-batch into a shard of its own, added to the one
+  /// that is kept when its backward is over.
+  bool adds_shards = false;
   /// A 16-bit gradient stays beside the fp32 one it is added to.
   bool narrow_gradients = false;
   /// What the allocator loses to fragmentation: one part in so many of the

@@ -110,6 +110,15 @@ inline bool allocates_gradients(const Place& p) {
          p.shards_gradients() && p.micro_batches == 1 && !p.optimizer_leaves();
 }
 
+/// Whether a micro-batch has a gradient shard of its own beside the kept one.
+inline bool adds_shards(const Place& p) {
+  constexpr int kShardedGradients = 2;
+  return p.keeps.adds_shards && p.strategy.zero == kShardedGradients &&
+         p.micro_batches > 1;
+}
+
+constexpr const char* kStage2 = "DeepSpeed, runtime/zero/stage_1_and_2.py";
+
 /// All but activations and overhead of ztplan's own executor, on every tier.
 void hold_native(const Place& place, Ledger& book);
 void hold_states(const Place& place, Ledger& book);

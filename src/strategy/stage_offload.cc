@@ -28,6 +28,9 @@ void hold_host_gradients(const Place& p, Ledger& book) {
   if (each > 0) {
     hold(book, on_host(Term::gradients, each * p.owned(),
                        "gradients for the optimizer", p.keeps.source));
+    if (adds_shards(p))
+      hold(book, on_host(Term::gradients, p.number() * p.owned(),
+                         "accumulated gradients", kStage2));
     return;
   }
   const std::int64_t moved = p.bytes.gradient + p.bytes.parameter;

@@ -144,6 +144,10 @@ void hold_gradients(const Place& p, Ledger& book) {
   hold_state(book, {Term::gradients, p.bytes.gradient * held.trained_dense,
                     p.bytes.gradient * held.trained_experts, life, "gradients",
                     "expert gradients"});
+  if (adds_shards(p))
+    hold(book, on_device(Term::buffers, p.bytes.gradient * p.owned(),
+                         {Phase::reduce, Phase::reduce},
+                         "gradients before they are added", kStage2));
   hold_narrow_gradients(p, book);
 }
 

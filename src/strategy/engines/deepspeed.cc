@@ -311,6 +311,7 @@ constexpr EngineMemory kMemory = {
     .host_gradient_bytes = 6,
     .pinned = Pinned::flat,
     .gradients_leave_device = true,
+    .adds_shards = true,
     .narrow_gradients = true,
     .slack_over = kEagerSlack,
     .source = "DeepSpeed: runtime/zero, runtime/bf16_optimizer.py"};
