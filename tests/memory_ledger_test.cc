@@ -144,6 +144,32 @@ Bytes all_states(const World& world) {
 // arXiv 2205.05198, figure 1 and table 5: 175B, tensor 8, pipeline 8 with three
 // chunks a stage keeps 66.84 GiB of activations on the first stage, 12.35 with
 // sequence parallelism and selective recomputation.
+// DeepSpeed, runtime/pipe/engine.py: pipe_buffers['inputs'] are cloned before
+// they are computed with, pipe_buffers['outputs'] wait for their backward.
+TEST_CASE("a pipeline of DeepSpeed keeps what crosses its stages") {
+  const auto pipe = [](const char* strategy) {
+    return with_engine(
+        world(gpt(24, 1024, 16, 51200), workload(1024, 64), strategy),
+        "deepspeed");
+  };
+  const char* const in = "inputs of micro-batches in flight";
+  const char* const out = "outputs of micro-batches in flight";
+  constexpr Bytes kBoundary{2 * 1024 * 1024};
+  const World plain = pipe("pp=4,micro=1");
+  for (int stage = 0; stage < 4; ++stage) {
+    CAPTURE(stage);
+    const int in_flight = 4 - stage;
+    CHECK(held(plain, stage, in) == kBoundary * (stage > 0 ? in_flight : 0));
+    CHECK(held(plain, stage, out) == kBoundary * (stage < 3 ? in_flight : 0));
+  }
+  CHECK(held(plain, 3, "logits of the micro-batch before") ==
+        Bytes{2 * 1024 * 51200});
+  const World cut = pipe("pp=4,tp=2,micro=1");
+  CHECK(held(cut, 1, in) == Bytes{});
+  CHECK(held(cut, 1, out) == kBoundary * 3 / 2);
+  CHECK(held(with_engine(plain, "megatron"), 1, out) == Bytes{});
+}
+
 TEST_CASE("interleaved 175B keeps the activations that were published") {
   const World none = gpt3("tp=8,pp=8,vpp=3");
   CHECK(gib(kept_activations(none, 0)) ==

@@ -29,6 +29,9 @@ struct EngineMemory {
   /// ZeRO 3 under a pipeline keeps the weights and gradients of the whole
   /// stage gathered until its last micro-batch.
   bool keeps_stage_gathered = false;
+  /// A pipeline keeps the outputs of its stages, and inputs beside the copies
+  /// that are computed with, until their backward.
+  bool keeps_boundaries = false;
   /// Gradient buckets held while they are reduced, in 16-bit numbers: at ZeRO
   /// 3; below it; and below it when they are reduced beside backward. None
   /// where gradients are reduced in place.

@@ -252,6 +252,7 @@ StageBase stage_base(const Setting& setting, const Engine& engine,
       place_of(setting, engine, sizes, shape, strategy, stage, base.share);
   hold_activations(place, base.passes);
   hold_loss(place, base.passes);
+  hold_boundaries(place, base.passes);
   return base;
 }
 

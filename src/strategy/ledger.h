@@ -127,7 +127,7 @@ Bytes travelling_bytes(const Workload& workload, const Strategy& strategy,
 struct StageBase {
   int stage = 0;
   StageShare share;
-  Ledger passes;  // activations and loss
+  Ledger passes;  // activations, loss and what crosses stages
 };
 StageBase stage_base(const Setting& setting, const Engine& engine,
                      const StageSizes& sizes, const StageShape& shape,

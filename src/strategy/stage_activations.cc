@@ -227,4 +227,31 @@ void hold_loss(const Place& p, Ledger& book) {
                        "Megatron-LM, core/tensor_parallel/cross_entropy.py"));
 }
 
+/// What a stage received and what it sent of every micro-batch in flight: a
+/// tensor of its own each, for the first layer works on a clone. Tensor ranks
+/// keep a part of the output each, and of the input what is computed with. The
+/// last stage frees its logits when the next take their place. Source:
+/// DeepSpeed, runtime/pipe/engine.py (pipe_buffers, _exec_forward_pass).
+void hold_boundaries(const Place& p, Ledger& book) {
+  constexpr const char* kPipe = "DeepSpeed, runtime/pipe/engine.py";
+  if (!p.keeps.keeps_boundaries || p.strategy.pipeline == 1) return;
+  const std::int64_t in_flight =
+      chunks_in_flight(p.strategy, p.stage, static_cast<int>(p.micro_batches));
+  const std::int64_t one = p.sizes.boundary.value;
+  const bool receives = p.stage > 0 && p.strategy.tensor == 1;
+  const bool sends = p.stage < p.strategy.pipeline - 1;
+  const std::int64_t output = divide_up(one, p.strategy.tensor);
+  if (receives)
+    hold(book, on_device(Term::buffers, capped_product(in_flight, one), kPasses,
+                         "inputs of micro-batches in flight", kPipe));
+  if (sends)
+    hold(book, on_device(Term::buffers, capped_product(in_flight, output),
+                         kPasses, "outputs of micro-batches in flight", kPipe));
+  else if (p.micro_batches > 1)
+    hold(book,
+         on_device(Term::buffers,
+                   p.number() * (p.sizes.ends.fp32_logits.value / kFp32Bytes),
+                   kPasses, "logits of the micro-batch before", kPipe));
+}
+
 }  // namespace ztplan

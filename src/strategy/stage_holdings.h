@@ -126,6 +126,7 @@ void hold_gathered(const Place& place, Ledger& book);
 void hold_offloaded(const Place& place, Ledger& book);
 void hold_activations(const Place& place, Ledger& book);
 void hold_loss(const Place& place, Ledger& book);
+void hold_boundaries(const Place& place, Ledger& book);
 void hold_buffers(const Place& place, Ledger& book);
 /// Context, communicators and the allocator's slack: last, for it looks at the
 /// tensors already in `book`.

@@ -297,6 +297,7 @@ constexpr std::int64_t kBucketElements = 500'000'000;
 constexpr EngineMemory kMemory = {
     .loss = LossKernel::eager,
     .unfused = true,
+    .keeps_boundaries = true,
     .buckets_sharded = 2,
     .buckets = 1,
     .buckets_beside = 2,
