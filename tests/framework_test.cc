@@ -133,6 +133,24 @@ TEST_CASE("a version is read strictly") {
         }).find("did you mean megatron-2021?") != std::string::npos);
 }
 
+// torchtitan: mixed_precision_reduce float32; accelerate: reduce_dtype is that
+// of training.
+TEST_CASE("gradients of FSDP travel as its version reduces them") {
+  const Strategy three = parse_strategy("dp=16,zero=3", 16);
+  const auto travelling = [&](const char* version, const Strategy& strategy) {
+    Workload work = asked("llama3-8b", "dgx-a100-80", 16, 8192, 64).workload;
+    work.gradient = Precision::fp32;
+    work.framework = load_framework(version);
+    return travelling_bytes(work, strategy, 1'000);
+  };
+  CHECK(travelling("torchtitan", three) == Bytes{4'000});
+  CHECK(travelling("fsdp", three) == Bytes{4'000});
+  for (const char* version : {"transformers", "torchtune", "llm-foundry"})
+    CHECK(travelling(version, three) == Bytes{2'000});
+  CHECK(travelling("transformers", parse_strategy("dp=16,zero=3,comm=fp32",
+                                                  16)) == Bytes{4'000});
+}
+
 TEST_CASE("attention that computes the masked half does twice the work") {
   World world;
   const double skipped = attention_flops(world.forward("tp=1"));

@@ -99,6 +99,19 @@ TEST_CASE("ZeRO 2 of DeepSpeed adds a shard of its own a micro-batch") {
   CHECK(added("zero=2,dp=8,offload=cpu", 16, Tier::device) == 0);
 }
 
+// torch, distributed/fsdp/_fully_shard/_fsdp_collectives.py: a gradient as
+// computed, and the input of its reduce-scatter in reduce_dtype.
+TEST_CASE("a gradient of FSDP is copied into the dtype it is reduced in") {
+  World three = with_engine(gpt_world("zero=3,dp=8"), "fsdp");
+  const Bytes layer{three.share(0).largest_layer};
+  const char* const what = "gradient of one whole layer";
+  CHECK(on(three, Tier::device, what) == layer * 6);
+  three.work.parameter = Precision::bf16;
+  CHECK(on(three, Tier::device, what) == layer * 6);
+  three.work.framework.narrow_reduction = true;
+  CHECK(on(three, Tier::device, what) == layer * 4);
+}
+
 TEST_CASE("shards are equal, aligned and sum to the padded whole") {
   CHECK(padded_shard(1000, 1) == 1000);
   for (const std::int64_t parts : {2, 3, 7, 8, 96, 128, 1000, 4096}) {

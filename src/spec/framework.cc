@@ -27,6 +27,7 @@ constexpr std::array kFacts = {
     Fact{"fuses_casts", &Framework::fuses_casts},
     Fact{"narrow_fp16_gradients", &Framework::narrow_fp16_gradients},
     Fact{"wide_bf16_gradients", &Framework::wide_bf16_gradients},
+    Fact{"narrow_reduction", &Framework::narrow_reduction},
     Fact{"fused_modules", &Framework::fused_modules},
     Fact{"overlaps_gradients", &Framework::overlaps_gradients},
     Fact{"overlaps_tensor", &Framework::overlaps_tensor},

@@ -45,6 +45,9 @@ struct Framework {
   /// fp16 gradients accumulate and travel as they are, not in fp32.
   bool narrow_fp16_gradients = false;
   bool wide_bf16_gradients = false;  // in fp32 whatever its engine's usual
+  /// Sharded gradients travel as they are computed, whatever they accumulate
+  /// in.
+  bool narrow_reduction = false;
   /// Its modules are fused kernels though its engine's usual ones are not.
   bool fused_modules = false;
   bool overlaps_gradients = true;  // reduces beside backward where it can

@@ -231,8 +231,10 @@ bool overlaps_reduction(const Engine& engine, const Strategy& strategy) {
 
 Bytes travelling_bytes(const Workload& workload, const Strategy& strategy,
                        std::int64_t count) {
-  const Precision dtype =
-      strategy.tuning.communication.value_or(workload.gradient);
+  const bool is_narrow =
+      workload.framework.narrow_reduction && strategy.zero > 0;
+  const Precision usual = is_narrow ? workload.precision : workload.gradient;
+  const Precision dtype = strategy.tuning.communication.value_or(usual);
   return {count * activation_bytes(dtype)};
 }
 

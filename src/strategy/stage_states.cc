@@ -170,11 +170,19 @@ void hold_optimizer(const Place& p, Ledger& book) {
   hold_step_gradients(p, book);
 }
 
+/// Bytes of a gradient as the input of its reduction, where no bucket takes it:
+/// those of the dtype it travels in, or its place in the permanent buffer.
+std::int64_t reduced_bytes(const Place& p) {
+  if (p.keeps.buckets_sharded > 0) return 0;
+  if (!p.keeps.shards_are_master) return p.bytes.gradient;
+  return travelling_bytes(p.setting.workload, p.strategy, 1).value;
+}
+
 /// The whole stage, from its first forward to its last backward.
 void hold_gathered_stage(const Place& p, Ledger& book) {
   hold(book, on_device(Term::gathered, p.number() * p.share.total(), kPasses,
                        "gathered weights of the stage", p.keeps.source));
-  hold(book, on_device(Term::gathered, kFp32Bytes * p.share.trained(),
+  hold(book, on_device(Term::gathered, reduced_bytes(p) * p.share.trained(),
                        {Phase::loss, Phase::reduce},
                        "whole gradients of the stage", p.keeps.source));
 }
@@ -243,9 +251,7 @@ void hold_zero_plus_plus(const Place& p, Ledger& book) {
 /// Gradients of the piece being differentiated, before they are sharded: as
 /// computed, and as the input of the reduction where no bucket takes them.
 void hold_whole_gradients(const Place& p, Ledger& book) {
-  const std::int64_t reduced =
-      p.keeps.buckets_sharded == 0 ? p.bytes.gradient : 0;
-  const std::int64_t each = p.number() + reduced;
+  const std::int64_t each = p.number() + reduced_bytes(p);
   hold(book, on_device(Term::gathered, each * p.share.largest_trained,
                        {Phase::backward, Phase::backward},
                        "gradient of one whole layer", p.keeps.source));
