@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "search/bound.h"
@@ -14,10 +15,16 @@ namespace {
 /// What a search must find, found by trying everything.
 struct Tried {
   std::string strategy;
+  int zero;
   double time;
   double peak;
   std::size_t order;
 };
+
+std::tuple<double, int, double, std::size_t> ranked(const Tried& tried) {
+  return {ranked_time(Seconds{tried.time}), tried.zero, tried.peak,
+          tried.order};
+}
 
 struct BruteForce {
   std::int64_t candidates = 0, illegal = 0, too_big = 0;
@@ -42,7 +49,7 @@ BruteForce try_all(const Question& q) {
       return;
     }
     all.fit.push_back(
-        {to_text(s),
+        {to_text(s), s.zero,
          estimate_step(setting_of(q), *engine, s, machine).total().value,
          static_cast<double>(peak.peak().value), all.fit.size()});
   });
@@ -51,8 +58,7 @@ BruteForce try_all(const Question& q) {
               return q.objective == Objective::memory
                          ? std::tie(a.peak, a.time, a.order) <
                                std::tie(b.peak, b.time, b.order)
-                         : std::tie(a.time, a.peak, a.order) <
-                               std::tie(b.time, b.peak, b.order);
+                         : ranked(a) < ranked(b);
             });
   return all;
 }
@@ -118,6 +124,57 @@ TEST_CASE("pieces of a chunk hold what the segments hold") {
           }
         }
     }
+  }
+}
+
+// deepspeedai/DeepSpeed#1302: stage 2 of BERT-large only costs.
+TEST_CASE("BERT-large on four GPUs is planned with stage 1, not 2") {
+  Request request{.model = "bert-large", .gpus = 4};
+  request.machine.gpu = "v100";
+  request.engine = "deepspeed";
+  Question q = ask(request).question;
+  q.limits.tensor = q.limits.pipeline = q.limits.micro_batch = {1};
+  q.limits.context = {1};
+  q.limits.zero = {1, 2};
+  q.limits.recompute = {parse_recompute("none")};
+  q.limits.offload = {parse_offload("none")};
+  q.top = 2;
+  const Ranking ranking = rank(q, {});
+  REQUIRE(ranking.plans.size() == 2);
+  CHECK(ranking.plans[0].strategy.zero == 1);
+  CHECK(ranking.plans[1].strategy.zero == 2);
+}
+
+TEST_CASE("steps a nanosecond apart are ranked by time") {
+  CHECK(ranked_time(Seconds{1.0}) == ranked_time(Seconds{1.0 + 1e-12}));
+  CHECK(ranked_time(Seconds{1.0}) < ranked_time(Seconds{1.0 + 3e-9}));
+}
+
+TEST_CASE("ZeRO on one rank is listed where it saves something") {
+  for (const char* engine :
+       {"megatron", "native", "deepspeed", "fsdp", "colossalai"}) {
+    CAPTURE(engine);
+    Request request{.model = "gpt2-xl", .cluster = "dgx-h100", .gpus = 1};
+    request.engine = engine;
+    Question q = ask(request).question;
+    q.limits.micro_batch = {1};
+    q.limits.recompute = {parse_recompute("none")};
+    q.top = 50;
+    std::map<std::string, Bytes> least;  // of one offload, so far
+    const Ranking ranking = rank(q, {});
+    CHECK(ranking.plans.front().strategy.zero == 0);
+    std::vector<Plan> plans = ranking.plans;
+    std::ranges::stable_sort(
+        plans, {}, [](const Plan& plan) { return plan.strategy.zero; });
+    for (const Plan& plan : plans) {
+      const std::string offload = to_text(plan.strategy.offload);
+      CAPTURE(to_text(plan.strategy));
+      const Bytes peak = plan.memory.peak();
+      if (least.contains(offload)) CHECK(peak < least[offload]);
+      least[offload] = peak;
+    }
+    q.limits.zero = {3};
+    for (const Plan& plan : rank(q, {}).plans) CHECK(plan.strategy.zero == 3);
   }
 }
 

@@ -53,8 +53,10 @@ std::string tie(const Plan& best, const Plan& other,
   if (less.value > 0) {
     return fmt::format("#1 and #2 tie; #1 holds {} less", text(less));
   }
-  return reason.empty() ? "#1 and #2 are equal"
-                        : fmt::format("#1 and #2 tie; #1 has {}", reason);
+  if (!reason.empty()) return fmt::format("#1 and #2 tie; #1 has {}", reason);
+  return best.strategy.zero < other.strategy.zero
+             ? "#1 and #2 tie; #1 has the lower ZeRO stage"
+             : "#1 and #2 are equal";
 }
 
 }  // namespace

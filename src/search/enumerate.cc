@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "search/evaluate.h"
+#include "strategy/engine_memory.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
@@ -243,8 +245,40 @@ class Enumeration {
     for (const Offload& offload :
          asked.empty() ? usual_offloads(q_.cluster, s_.zero) : asked) {
       s_.offload = offload;
-      visit_(s_);
+      if (!repeats_lower_stage()) visit_(s_);
     }
+  }
+
+  /// Whether one rank would hold all that ZeRO cuts.
+  bool is_alone() const {
+    return s_.data * s_.context == 1 &&
+           (most_experts(q_.model) == 1 || expert_data(s_) == 1);
+  }
+
+  /// Whether a lower stage that is visited too is the same plan, by the rules
+  /// of the same engine: on one rank stages differ in nothing but the copies
+  /// they do without.
+  bool repeats_lower_stage() const {
+    if (!is_alone()) return false;
+    const Engine* engine = engine_for(q_, s_);
+    if (engine == nullptr) return false;
+    Strategy lower = s_;
+    return std::ranges::any_of(
+        choose(q_.limits.zero, {0, 1, 2, 3}), [&](int stage) {
+          lower.zero = stage;
+          return stage < s_.zero && !saves_over(stage, *engine->memory) &&
+                 engine_for(q_, lower) == engine;
+        });
+  }
+
+  /// Whether this stage spares a copy that `lower` keeps: gradients that leave
+  /// the device, weights beside the shards that are their master.
+  bool saves_over(int lower, const EngineMemory& keeps) const {
+    if (s_.offload.optimizer != OffloadTier::none)
+      return keeps.gradients_leave_device && lower < 2 && s_.zero >= 2;
+    const bool is_one_batch = q_.workload.global_batch == s_.micro_batch;
+    return s_.zero == 3 && (keeps.shards_are_master ||
+                            (keeps.gradients_replace_weights && is_one_batch));
   }
 
   const Question& q_;

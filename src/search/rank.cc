@@ -1,6 +1,7 @@
 #include "search/rank.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <queue>
 
@@ -22,15 +23,19 @@ struct Candidate {
   Seconds time;
 };
 
-/// A place in the queue: the better objective first, then the candidate that
-/// was enumerated first. Bounds come before what they may turn out to be.
+/// A place in the queue: the better objective first; of steps that take equally
+/// long the lower ZeRO stage, which asks less of the network and of the user;
+/// then the candidate that was enumerated first. Bounds come before what they
+/// may turn out to be.
 struct Place {
-  double first, second;
+  double first;
+  int zero;
+  double second;
   std::size_t index;
   bool exact;
   bool operator>(const Place& other) const {
-    return std::tie(first, second, index) >
-           std::tie(other.first, other.second, other.index);
+    return std::tie(first, zero, second, index) >
+           std::tie(other.first, other.zero, other.second, other.index);
   }
 };
 
@@ -136,8 +141,8 @@ class Ranker {
     const Candidate& c = candidates_[index];
     const double peak = static_cast<double>(c.peak.value);
     if (q_.objective == Objective::memory)
-      return {peak, c.time.value, index, exact};
-    return {c.time.value, peak, index, exact};
+      return {peak, 0, c.time.value, index, exact};
+    return {ranked_time(c.time), c.strategy.zero, peak, index, exact};
   }
 
   /// Best first: whoever leads with a bound is simulated and queued again; who
@@ -230,6 +235,11 @@ Ranking cheapest(const Question& question, const Progress& progress) {
 }
 
 }  // namespace
+
+double ranked_time(Seconds step) {
+  constexpr double kNanosecondsOfSecond = 1e9;
+  return std::floor(step.value * kNanosecondsOfSecond);
+}
 
 Ranking rank(const Question& question, const Progress& progress) {
   if (question.objective == Objective::gpus)

@@ -12,6 +12,9 @@ namespace ztplan {
 /// Called now and then with the candidates considered so far.
 using Progress = std::function<void(std::int64_t considered)>;
 
+/// Steps are told apart to a nanosecond: what is closer takes equally long.
+double ranked_time(Seconds step);
+
 Ranking rank(const Question& question, const Progress& progress);
 
 }  // namespace ztplan
