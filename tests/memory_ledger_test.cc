@@ -119,6 +119,8 @@ Bytes sum_of_terms(const MemoryBreakdown& memory) {
 /// More than the padding of six flat buffers of at most 12 bytes an element.
 constexpr Bytes kPadding{16 * kKiB};
 
+constexpr std::int64_t kBeyondAnything = std::int64_t{1} << 50;
+
 bool is_well_formed(const Holding& holding) {
   constexpr std::size_t kWord = 4;
   return holding.bytes > Bytes{0} && holding.from <= holding.until &&
@@ -144,6 +146,35 @@ Bytes all_states(const World& world) {
 // arXiv 2205.05198, figure 1 and table 5: 175B, tensor 8, pipeline 8 with three
 // chunks a stage keeps 66.84 GiB of activations on the first stage, 12.35 with
 // sequence parallelism and selective recomputation.
+TEST_CASE("recomputing the attention core never holds more than keeping it") {
+  for_any_world(200, [](World world) {
+    world.strategy.recompute = {};
+    const MemoryBreakdown kept = world.stage(0);
+    world.strategy.recompute = parse_recompute("selective");
+    CHECK(world.stage(0).peak() <= kept.peak());
+  });
+}
+
+TEST_CASE("16-bit weights by name do not change what a stage shards") {
+  for (const char* engine : {"colossalai", "deepspeed", "fsdp"}) {
+    CAPTURE(engine);
+    for (const int batch : {8, 64}) {
+      Bytes least{kBeyondAnything};
+      for (const char* stage : {"0", "1", "2", "3"}) {
+        CAPTURE(stage);
+        World small =
+            with_engine(world(gpt(2, 256, 4, 1000), workload(256, batch),
+                              (std::string("dp=8,zero=") + stage).c_str()),
+                        engine);
+        small.work.parameter = Precision::bf16;
+        small.work.gradient = Precision::bf16;
+        CHECK(all_states(small) <= least + kPadding);
+        least = all_states(small);
+      }
+    }
+  }
+}
+
 // DeepSpeed, runtime/pipe/engine.py: pipe_buffers['inputs'] are cloned before
 // they are computed with, pipe_buffers['outputs'] wait for their backward.
 TEST_CASE("a pipeline of DeepSpeed keeps what crosses its stages") {
