@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support/memory_world.h"
 
@@ -173,6 +176,35 @@ TEST_CASE("16-bit weights by name do not change what a stage shards") {
       }
     }
   }
+}
+
+// NCCL, src/include/device.h: a channel has 512 KiB of LL, 4.69 MiB of LL128
+// and 4 MiB of Simple; 24 of them over NVLink, three times that for a tree.
+TEST_CASE("every communicator of a rank is a line of its own") {
+  const auto lines = [](const char* strategy) {
+    const World any =
+        world(gpt(24, 1024, 16, 51200), workload(1024, 64), strategy);
+    std::vector<std::pair<std::string, Bytes>> found;
+    for (const Holding& holding : any.ledger_of(0)) {
+      const std::string what = holding.what;
+      if (!what.ends_with(" communicator")) continue;
+      CHECK(holding.meter == Meter::driver);
+      CHECK(std::string_view(holding.source).starts_with("NCCL, src/"));
+      found.emplace_back(what, holding.bytes);
+    }
+    return found;
+  };
+  constexpr Bytes kRing{24 * 9420 * kKiB}, kPool{64 * kMiB};
+  using Lines = std::vector<std::pair<std::string, Bytes>>;
+  CHECK(lines("dp=8") == Lines{{"data communicator", 3 * kRing}});
+  CHECK(lines("tp=2,sp=1,pp=2,cp=2,dp=8,ep=4,zero=1") ==
+        Lines{{"tensor communicator", kRing},
+              {"data communicator", kRing},
+              {"context communicator", kPool},
+              {"pipeline communicator", kPool},
+              {"expert communicator", kPool},
+              {"expert data communicator", kRing},
+              {"world communicator", kRing}});
 }
 
 // DeepSpeed, runtime/pipe/engine.py: pipe_buffers['inputs'] are cloned before

@@ -28,6 +28,7 @@ constexpr std::int64_t kTreePeers = 3;
 constexpr Bytes kPointToPoint{64 * kMiB};
 
 constexpr const char* kNccl = "NCCL, src/init.cc (default buffer sizes)";
+constexpr const char* kNcclPool = "NCCL, src/proxy.cc (shared buffers)";
 constexpr const char* kTorch = "PyTorch, notes/cuda.rst";
 
 bool is_wide(LinkKind kind) {
@@ -120,11 +121,13 @@ void hold_error_feedback(const Place& p, Ledger& book) {
 struct Communicator {
   const char* what;
   Bytes bytes;
+  const char* source;
 };
-using Communicators = boost::container::static_vector<Communicator, 7>;
+using Communicators = boost::container::static_vector<Communicator, 8>;
 
 /// One for each group a rank belongs to. All-reduces over trees have more
-/// peers than rings have.
+/// peers than rings have. The gradient norm is summed over all ranks, which the
+/// data-parallel ones may be.
 Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
   const bool wide =
       !cluster.levels.empty() && is_wide(cluster.levels.front().kind);
@@ -133,7 +136,8 @@ Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
   const int ranks = s.data * s.context;
   Communicators all;
   const auto add = [&](bool there, const char* what, Bytes bytes) {
-    if (there) all.push_back({what, bytes});
+    const char* source = bytes == kPointToPoint ? kNcclPool : kNccl;
+    if (there) all.push_back({what, bytes, source});
   };
   add(s.tensor > 1, "tensor communicator", s.sequence_parallel ? ring : tree);
   add(ranks > 1, "data communicator", s.zero == 0 ? tree : ring);
@@ -142,6 +146,7 @@ Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
   add(s.pipeline > 1, "pipeline communicator", kPointToPoint);
   add(s.expert > 1, "expert communicator", kPointToPoint);
   add(s.expert > 1 && expert_data(s) > 1, "expert data communicator", ring);
+  add(devices(s) > ranks, "world communicator", ring);
   return all;
 }
 
@@ -179,7 +184,7 @@ void hold_overhead(const Place& p, Ledger& book) {
   hold_unplaced_gradients(p, book);
   outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
   for (const Communicator& each : communicators(p.setting.cluster, p.strategy))
-    outside(each.bytes, each.what, kNccl, Meter::driver);
+    outside(each.bytes, each.what, each.source, Meter::driver);
 }
 
 }  // namespace ztplan
