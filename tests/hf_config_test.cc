@@ -378,6 +378,38 @@ TEST_CASE("DeepSeek-V2 without vocab_size has the vocabulary of its class") {
             .vocab == 102400);
 }
 
+// modeling_deepseek_v2.py: DeepseekV2MLP has biases, DeepseekV2Experts none.
+TEST_CASE("DeepSeek-V2's mlp_bias is of dense and shared MLPs") {
+  const auto count = [](const std::string& more) {
+    return parameters(read(R"({"model_type": "deepseek_v2", "hidden_size": 512,
+          "intermediate_size": 1000, "num_hidden_layers": 5,
+          "num_attention_heads": 8, "vocab_size": 1024,
+          "moe_intermediate_size": 96, "n_routed_experts": 16,
+          "num_experts_per_tok": 2, "first_k_dense_replace": 2)" +
+                           more + "}"));
+  };
+  const std::string biased = R"(, "mlp_bias": true)";
+  const std::string shared = R"(, "n_shared_experts": 2)";
+  const std::string none = R"(, "n_shared_experts": null)";
+  const std::int64_t dense = 2 * (2 * 1000 + 512);
+  const std::int64_t routed = 3 * (2 * 2 * 96 + 512);
+  CHECK(count(shared + biased) - count(shared) == dense + routed);
+  CHECK(count(none + biased) - count(none) == dense);
+}
+
+// modeling_qwen2_moe.py: shared_expert_gate is made whatever the width.
+TEST_CASE("Qwen2-MoE gates shared experts of no width") {
+  const auto count = [](int width) {
+    return parameters(read(R"({"model_type": "qwen2_moe", "hidden_size": 512,
+          "intermediate_size": 1000, "num_hidden_layers": 4,
+          "num_attention_heads": 8, "num_key_value_heads": 8,
+          "vocab_size": 1024, "moe_intermediate_size": 96, "num_experts": 8,
+          "num_experts_per_tok": 2, "shared_expert_intermediate_size": )" +
+                           std::to_string(width) + "}"));
+  };
+  CHECK(count(0) == count(64) - std::int64_t{4} * 3 * 512 * 64);
+}
+
 TEST_CASE("what differs within Falcon") {
   const auto falcon = [](const std::string& keys) {
     return read(R"({"model_type": "falcon", "num_hidden_layers": 1,

@@ -85,7 +85,8 @@ TEST_CASE("every key reaches its field") {
               "sinks": true, "causal": false, "cross": true, "window": 5},
             "ffn": {"gated": true, "bias": true, "activation": "relu",
               "experts": 8, "top_k": 2, "expert_width": 24, "width": 1,
-              "shared_width": 12, "shared_gate": true,
+              "shared_width": 12, "shared_bias": true,
+              "shared_gate": true,
               "router_bias": true}}]})",
       "m");
   CHECK(m.aliases == std::vector<std::string>{"a", "b"});
@@ -123,6 +124,7 @@ TEST_CASE("every key reaches its field") {
                                .top_k = 2,
                                .expert_width = 24,
                                .shared_width = 12,
+                               .shared_bias = true,
                                .shared_gate = true,
                                .router_bias = true},
                        .norms = 3};

@@ -300,6 +300,7 @@ TEST_CASE("what cannot be a model is refused by field") {
       {[&](auto& m) { ffn(m).experts = 8, ffn(m).top_k = 2; },
        "ffn.expert_width must be"},
       {[&](auto& m) { ffn(m).shared_gate = true; }, "shared_gate must be 0"},
+      {[&](auto& m) { ffn(m).shared_bias = true; }, "shared_bias must be 0"},
       {[&](auto& m) {
          m.hidden = 1'000'000;
          ffn(m) = {.experts = 65536, .top_k = 1, .expert_width = 10'000'000};

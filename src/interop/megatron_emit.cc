@@ -96,7 +96,7 @@ void say_experts(const ModelSpec& model, Arguments& a) {
     a.set("moe-layer-freq", moe_pattern(model));
   if (f.shared_width > 0)
     a.set("moe-shared-expert-intermediate-size", f.shared_width);
-  a.on_if(f.shared_gate, "moe-shared-expert-gate");
+  a.on_if(f.shared_gate && f.shared_width > 0, "moe-shared-expert-gate");
   a.on_if(f.top_k == 1, "moe-router-pre-softmax");
   a.set("moe-token-dispatcher-type", "alltoall");
   a.on("moe-grouped-gemm");
@@ -283,7 +283,9 @@ std::vector<std::string> unsaid_of_layer(const ModelSpec& model) {
   if (a.sinks) keys.emplace_back("model: attention sinks");
   if (a.qk_norm == QkNorm::full)
     keys.emplace_back("model: a norm over all heads of queries and keys");
-  if (a.output_bias != f.bias)
+  if (f.shared_gate && f.shared_width == 0)
+    keys.emplace_back("model: a gate of shared experts that have no width");
+  if (a.output_bias != f.bias || f.shared_bias)
     keys.emplace_back("model: a bias of attention or MLP alone");
   if (model.head_bias) keys.emplace_back("model: a bias of the head");
   if (f.gated && f.activation != Activation::silu)

@@ -119,7 +119,9 @@ struct DeepDefaults {
 };
 
 /// DeepSeek V2/V3 and GLM-4 MoE: dense layers first. moe_layer_freq is a key
-/// of DeepSeek's own code; without experts all layers are dense.
+/// of DeepSeek's own code; without experts all layers are dense. Biases are of
+/// MLPs and shared experts, never of the routed ones. Source: huggingface/
+/// transformers models/deepseek_v2/modeling_deepseek_v2.py, DeepseekV2Experts.
 void route_deep(HfReading& r, const DeepDefaults& absent) {
   const int count = r.keys.size_or_null(
       "n_routed_experts|num_experts|num_local_experts", absent.experts, 0);
@@ -131,6 +133,8 @@ void route_deep(HfReading& r, const DeepDefaults& absent) {
   FeedForward experts = make_experts(r, count, top_k, width);
   experts.shared_width = shared_width(
       r, r.keys.size_or_null("n_shared_experts", absent.shared, 0), width);
+  experts.shared_bias = experts.bias && experts.shared_width > 0;
+  experts.bias = false;
   const int first = r.keys.size("first_k_dense_replace", absent.first_sparse);
   const int step = read_positive(r, "moe_layer_freq", 1);
   route(r, experts, [&](int i) { return i >= first && i % step == 0; });
@@ -159,8 +163,7 @@ void lay_out_bloom(HfReading& r) {
 
 void lay_out_deepseek_v2(HfReading& r) {
   attend_latent(r);
-  if (r.keys.flag("mlp_bias", false))
-    r.keys.fail("mlp_bias", "biased experts are not known", "");
+  r.layer.ffn.bias = r.keys.flag("mlp_bias", false);
   route_deep(r, {64, 0, 1407, 2, 0});
 }
 
@@ -340,7 +343,7 @@ void lay_out_qwen2_moe(HfReading& r) {
                    r.keys.size("num_experts_per_tok", 4),
                    r.keys.size("moe_intermediate_size", 1408));
   experts.shared_width = r.keys.size("shared_expert_intermediate_size", 5632);
-  experts.shared_gate = experts.shared_width > 0;
+  experts.shared_gate = true;  // even of shared experts without width
   route_qwen(r, experts);
 }
 

@@ -81,20 +81,21 @@ std::int64_t mlp_matrices(const FeedForward& f, std::int64_t hidden,
 }
 
 std::int64_t first_biases(const FeedForward& f, std::int64_t width) {
-  if (!f.bias) return 0;
   return f.gated ? 2 * width : width;
 }
 
 std::int64_t expert_parameters(const FeedForward& f, std::int64_t hidden) {
   return mlp_matrices(f, hidden, f.expert_width) +
-         first_biases(f, f.expert_width) + (f.bias ? hidden : 0);
+         (f.bias ? first_biases(f, f.expert_width) + hidden : 0);
 }
 
 LayerParameters ffn_parameters(const FeedForward& f, std::int64_t hidden) {
   const std::int64_t width = f.is_moe() ? f.shared_width : f.width;
+  const bool biased = f.bias || f.shared_bias;
   LayerParameters p;
-  p.mlp = mlp_matrices(f, hidden, width) + first_biases(f, width);
-  if (f.bias && width > 0) p.replicated += hidden;
+  p.mlp = mlp_matrices(f, hidden, width);
+  if (biased) p.mlp += first_biases(f, width);
+  if (biased && width > 0) p.replicated += hidden;
   if (!f.is_moe()) return p;
   p.experts = f.experts * expert_parameters(f, hidden);
   p.replicated += f.experts * hidden + (f.router_bias ? f.experts : 0) +

@@ -55,6 +55,8 @@ struct FeedForward {
   int top_k = 0;
   int expert_width = 0;
   int shared_width = 0;  // of all shared experts together; 0: none
+  bool shared_bias =
+      false;  // of the shared experts, where the others have none
   bool shared_gate = false;
   bool router_bias = false;
   auto operator<=>(const FeedForward&) const = default;

@@ -101,7 +101,7 @@ Attention read_attention(const JsonView& view) {
 
 FeedForward read_ffn(const JsonView& view) {
   view.allow_only({"width", "gated", "bias", "activation", "experts", "top_k",
-                   "expert_width", "shared_width", "shared_gate",
+                   "expert_width", "shared_width", "shared_bias", "shared_gate",
                    "router_bias"});
   FeedForward f;
   f.width = size_or(view, "width", 0);
@@ -112,6 +112,7 @@ FeedForward read_ffn(const JsonView& view) {
   f.top_k = size_or(view, "top_k", 0);
   f.expert_width = size_or(view, "expert_width", 0);
   f.shared_width = size_or(view, "shared_width", 0);
+  f.shared_bias = view.boolean_or("shared_bias", false);
   f.shared_gate = view.boolean_or("shared_gate", false);
   f.router_bias = view.boolean_or("router_bias", false);
   return f;

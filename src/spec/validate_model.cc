@@ -86,7 +86,7 @@ void check_experts(const ModelSpec& model, const std::string& where,
          {"expert_width", f.expert_width, 1, kMostWidth},
          {"width", f.width, 0, kMostWidth},
          {"shared_width", f.shared_width, 0, kMostWidth},
-         {"shared_gate", f.shared_gate, 0, f.shared_width > 0}});
+         {"shared_bias", f.shared_bias, 0, f.shared_width > 0}});
 }
 
 void check_ffn(const ModelSpec& model, const std::string& where,
@@ -98,6 +98,7 @@ void check_ffn(const ModelSpec& model, const std::string& where,
          {"top_k", f.top_k, 0, 0},
          {"expert_width", f.expert_width, 0, 0},
          {"shared_width", f.shared_width, 0, 0},
+         {"shared_bias", f.shared_bias, 0, 0},
          {"shared_gate", f.shared_gate, 0, 0},
          {"router_bias", f.router_bias, 0, 0}});
 }

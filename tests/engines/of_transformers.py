@@ -46,13 +46,11 @@ CHOICES = {
     "parallel_attn": BOTH, "q_lora_rank": [None, 24], "qk_layernorm": BOTH,
     "qk_nope_head_dim": [8, 16], "qk_rope_head_dim": [8], "qkv_bias": BOTH,
     "relative_attention_num_buckets": [16, 32], "rotary_dim": [8],
-    "shared_expert_intermediate_size": [56], "tie_word_embeddings": BOTH,
+    "shared_expert_intermediate_size": [0, 56], "tie_word_embeddings": BOTH,
     "topk_group": [1], "use_bias": BOTH, "use_parallel_residual": BOTH,
     "use_qk_norm": BOTH, "v_head_dim": [8, 16], "word_embed_proj_dim": [64],
     "vocab_size": [500, 1000]}
 
-# ztplan refuses, in words: biased MLPs beside unbiased experts.
-UNDESCRIBED = {"deepseek_v2": {"mlp_bias"}}
 # Their keys of size have other names in the file than in the class, and the
 # default number of heads of a family need not suit a small model.
 ALWAYS = {
@@ -103,8 +101,6 @@ def draw(family, random_keys):
     for key, values in CHOICES.items():
         if key in known and random_keys.random() < 0.5:
             keys[key] = random_keys.choice(values)
-    for key in UNDESCRIBED.get(family, ()):
-        keys.pop(key, None)
     return {**keys, **ALWAYS.get(family, {})}
 
 
