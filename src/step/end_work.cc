@@ -45,6 +45,7 @@ Recipe embedding_forward(const Setting& setting, const Strategy& strategy) {
 
 Recipe embedding_backward(const Setting& setting, const Strategy& strategy) {
   WorkWriter write(setting, strategy);
+  write.weights(true);
   embedding_sum(write, setting, strategy, CollectiveOp::all_gather, false);
   write.pass(write.tokens() * setting.model.hidden, kEmbeddingBackward);
   write.launches(kEndKernels);

@@ -33,7 +33,8 @@ struct Item {
   /// collective of a linear layer beside its product); 0: beside none. Only
   /// what outlasts that work is waited for.
   int beside = 0;
-  bool again = false;  // recomputation: not a flop of the model
+  bool again = false;    // recomputation: not a flop of the model
+  bool weights = false;  // of weight gradients, which no other stage waits for
   auto operator<=>(const Item&) const = default;
 };
 
@@ -46,5 +47,15 @@ struct Recipe {
 
 /// Appends `count` times the works of `part`.
 void append(Recipe& recipe, const Recipe& part, std::int64_t count);
+
+/// A backward in two tasks: what carries gradients back through the layers, and
+/// what makes those of the weights, later. Together they are all of its works;
+/// a work beside one of the other part runs beside none, and each work of the
+/// weights but a collective is one launch. Source: Qi et al., arXiv 2401.10241,
+/// section 2.
+struct SplitBackward {
+  Recipe inputs, weights;
+};
+SplitBackward split_backward(const Recipe& backward);
 
 }  // namespace ztplan

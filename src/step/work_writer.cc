@@ -31,7 +31,7 @@ WorkWriter::WorkWriter(const Setting& setting, const Strategy& strategy)
 
 void WorkWriter::add(TimeTerm term, const Work& work, std::int64_t count,
                      int beside) {
-  recipe_.items.push_back({term, count, work, beside, again_});
+  recipe_.items.push_back({term, count, work, beside, again_, weights_});
 }
 
 void WorkWriter::matmul(std::int64_t m, std::int64_t n, std::int64_t k,
@@ -86,10 +86,12 @@ void WorkWriter::backward(const Linear& linear) {
   if (linear.cut == Cut::row && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
   matmul(linear.rows, linear.inputs, linear.outputs, linear.batch);
+  weights(true);
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 1);
   if (!workload_.adapters.any())  // frozen weights have no gradient
     matmul(linear.outputs, linear.inputs, linear.rows, linear.batch);
+  weights(false);
   if (linear.cut == Cut::column)
     tensor(
         sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,

@@ -53,6 +53,8 @@ class WorkWriter {
   void launches(std::int64_t kernels) { recipe_.kernels += kernels; }
   /// What follows is (or is not) recomputation.
   void recompute(bool again) { again_ = again; }
+  /// What follows is (or is not) for the gradients of weights alone.
+  void weights(bool weights) { weights_ = weights; }
 
   Recipe take(std::string name) &&;
 
@@ -71,7 +73,7 @@ class WorkWriter {
   const Workload& workload_;
   std::int64_t tokens_, cut_tokens_;
   int width_;
-  bool again_ = false;
+  bool again_ = false, weights_ = false;
   Recipe recipe_;
 };
 
