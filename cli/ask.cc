@@ -93,6 +93,7 @@ Limits limits_of(const Flags& flags) {
     limits.zero = parse_list("--zero", flags.zero, 0, kHighestZero);
   }
   limits.offload = parse_each(flags.offload, parse_offload);
+  limits.schedule = parse_each(flags.schedule, parse_schedule);
   const std::string engine = engine_named(flags);
   limits.recompute = parse_each(flags.recompute, [&](std::string_view text) {
     return recompute_of(text, engine);

@@ -106,6 +106,9 @@ constexpr Flag kLimits[] = {
          &Flags::recompute),
     text("--micro-batch", "LIST", "sequences of a micro-batch (all)",
          &Flags::micro_batch),
+    text("--schedule", "LIST",
+         "1f1b, gpipe, interleaved, zb-h1, zb-h2 (the first three)",
+         &Flags::schedule),
 };
 
 constexpr Flag kSearch[] = {

@@ -20,6 +20,7 @@ struct Flags {
       loss;
   std::string strategy;
   std::string tp, pp, vpp, dp, cp, ep, zero, offload, recompute, micro_batch;
+  std::string schedule;
   std::string top, objective, margin;
   std::string output, trace, tolerance;
   std::string target, launcher, versus, tokens, price, why_not;

@@ -57,6 +57,7 @@ constexpr RuleRow kRows[] = {
     {"ring-is-flash", narrow, "cp=2", sdpa, "cp=2"},
     {"stages-by-list", narrow, "pp=2,stages=5-7", keep, "pp=2,stages=ends"},
     {"no-gpipe", narrow, "pp=2", keep, "pp=2,schedule=gpipe"},
+    {"whole-backward", narrow, "pp=2", keep, "pp=2,schedule=zb-h1"},
     {"shard-alone", narrow, "zero=1,shard=8", keep, "tp=2,zero=1,shard=4"},
     {"no-compression", narrow, "zero=3", keep, "zero=3,prefetch=1e7"},
     {"buckets-of-zero", narrow, "zero=1,bucket=1e7,comm=bf16", keep,

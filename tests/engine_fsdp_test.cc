@@ -57,6 +57,11 @@ constexpr RuleRow kRows[] = {
      [](SettingCase& w) { w.workload.parameter = Precision::fp8; }, "zero=3"},
     {"states-follow-shards", pure_and_short, "zero=3", whole, "zero=3"},
     {"no-integer-shards", nf4, "zero=3", int8, "zero=3"},
+    {"zero-bubble-chunks", keep, "pp=2,vpp=2,zero=2,schedule=zb-h1", keep,
+     "pp=2,zero=2,schedule=zb-h1"},
+    {"split-backward-recomputes", keep,
+     "pp=2,vpp=2,zero=2,schedule=zb-h1,recompute=full", keep,
+     "pp=2,vpp=2,zero=2,schedule=zb-h1,recompute=selective:op"},
     {"fp8-shapes", fp8, "zero=3,micro=1", fp8_odd, "zero=3,micro=1"},
     {"flash-supported", keep, "zero=3", volta, "zero=3"},
 };

@@ -39,8 +39,15 @@ void weights_fp8(SettingCase& w) {
 }
 void states_bf16(SettingCase& w) { w.workload.moments = Precision::bf16; }
 
+void zero_bubble(SettingCase& w) {
+  w.workload.framework.splits_backward = true;
+}
+void whole(SettingCase& w) { w.workload.framework.splits_backward = false; }
+
 constexpr RuleRow kRows[] = {
     {"no-gpipe", keep, "pp=2", keep, "pp=2,schedule=gpipe"},
+    {"whole-backward", zero_bubble, "pp=2,schedule=zb-h2", keep,
+     "pp=2,schedule=zb-h1"},
     {"fsdp-without-pipeline", keep, "pp=2,zero=1", keep, "pp=2,zero=2"},
     {"offload-optimizer-to-cpu-only", keep, "zero=1,offload=cpu", keep,
      "zero=1,offload=nvme"},

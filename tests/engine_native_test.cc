@@ -29,6 +29,7 @@ const std::vector<RuleRow> kRows{
      "recompute=selective:op"},
     {"executed-offload", keep, "zero=3,offload=cpu+parameters", keep,
      "zero=3,offload=parameters:cpu"},
+    {"executed-schedule", keep, "pp=2", keep, "pp=2,schedule=zb-h1"},
     {"executed-key-heads", one_key_head, "dp=16", keep, "tp=2"},
     {"executed-experts", experts, "tp=2,sp=1,ep=2", keep, "tp=2,ep=2"},
 };

@@ -27,6 +27,7 @@ void sequence_2044(SettingCase& w) { w.workload.sequence = 2044; }
 void sequence_4096(SettingCase& w) { w.workload.sequence = 4096; }
 void eager(SettingCase& w) { w.workload.attention = AttentionKernel::eager; }
 void encoder(SettingCase& w) { w.model.encoder_layers = 6; }
+void adapters(SettingCase& w) { w.workload.adapters = parse_adapters("r=8"); }
 void no_drives(SettingCase& w) { w.cluster.host.nvme = Bytes{0}; }
 void no_bf16(SettingCase& w) { w.cluster.device.bf16 = FlopsPerSecond{0}; }
 void fp16_gradients(SettingCase& w) { w.workload.gradient = Precision::fp16; }
@@ -57,7 +58,13 @@ constexpr RuleRow kRows[] = {
      [](SettingCase& w) { w.model = small_gpt(); }, "ep=8"},
     {"experts-divide", make_moe, "ep=8", keep, "ep=16"},
     {"schedule-chunks", keep, "pp=2,vpp=3", keep, "pp=2,vpp=3,schedule=1f1b"},
+    {"schedule-chunks", keep, "pp=2,vpp=3,schedule=zb-h1", keep,
+     "pp=2,vpp=3,schedule=zb-h2"},
     {"interleaved-needs-pipeline", keep, "pp=2,vpp=3", keep, "vpp=3"},
+    {"interleaved-needs-pipeline", keep, "pp=2,schedule=zb-h2", keep,
+     "schedule=zb-h1"},
+    {"split-backward-trains", keep, "pp=2,schedule=zb-h1", adapters,
+     "pp=2,schedule=zb-h1"},
     {"interleaved-rounds", batch_48, "pp=4,vpp=3", keep, "pp=4,vpp=3,micro=2"},
     {"encoder-whole", encoder, "tp=8", keep, "pp=2"},
     {"stages-once", keep, "pp=2,stages=6-6", keep, "stages=ends"},

@@ -32,6 +32,15 @@ TEST_CASE("the simulated curve peaks at the ledger's bytes, on every stage") {
       asked("mixtral-8x7b", "dgx-h100", 32, 4096, 64),
       as_fsdp(asked("gpt:layers=8,hidden=1024,heads=16,vocab=50304",
                     "dgx-a100-80", 16, 1024, 64)),
+      scheduled(asked("gpt:layers=8,hidden=1024,heads=16,vocab=50304",
+                      "dgx-a100-80", 16, 1024, 64),
+                split_schedules()),
+      scheduled(asked("llama3-8b", "dgx-h100", 16, 4096, 256),
+                split_schedules()),
+      scheduled(asked("mixtral-8x7b", "dgx-h100", 32, 4096, 64),
+                split_schedules()),
+      as_fsdp(scheduled(asked("llama3-8b", "dgx-h100", 16, 4096, 64),
+                        split_schedules())),
   };
   unsigned seed = 40;
   for (const Question& q : questions) {

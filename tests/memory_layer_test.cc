@@ -94,6 +94,21 @@ TEST_CASE("a flash GPT layer keeps 32, 24 and 20 bytes a hidden element") {
 
 // stas00/ml-engineering, training/performance: one layer of Llama 3.1 8B, as
 // transformers has it, keeps 28 bf16 tensors of hidden size.
+TEST_CASE("weights of a GPT layer wait with the 32 bytes of the paper") {
+  // arXiv 2401.10241, table 1: W holds 32sbh.
+  const ModelSpec model = gpt(1, 8192, 64, 50304);
+  const auto waiting = [&](const char* strategy) {
+    return first_layer(model, workload(1024, 1), strategy).pending /
+           Bytes{std::int64_t{1024} * model.hidden};
+  };
+  CHECK(waiting("tp=1") == 32);
+  CHECK(waiting("recompute=full") == 32);
+  // Of a row-parallel product the gradient is whole: 2 of them, and 2 inputs of
+  // column-parallel ones, which sequence parallelism cuts.
+  CHECK(waiting("tp=8") == 8 + 24.0 / 8);
+  CHECK(waiting("tp=8,sp=1") == 4 + 4.0 / 8 + 24.0 / 8);
+}
+
 TEST_CASE("an unfused Llama 3 8B layer keeps 28 tensors of hidden size") {
   const ModelSpec model = llama3_8b();
   const Bytes all =

@@ -337,7 +337,7 @@ TEST_CASE("the fullest stage is found among those that can be it") {
   for_any_world(800, [](const World& world) {
     const LayerKinds kinds = layer_kinds(world.model);
     const std::vector<int> candidates =
-        fullest_candidates(stage_shapes(kinds, world.strategy));
+        fullest_candidates(stage_shapes(kinds, world.strategy), world.strategy);
     const auto all =
         stage_memory(world.setting(), world.engine, world.strategy);
     const auto fullest = std::ranges::max_element(

@@ -1,4 +1,4 @@
-#include "step/schedule.h"
+#include "strategy/schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -20,12 +20,25 @@ Strategy pipeline_of(int pipeline, int virtual_stages, Schedule schedule) {
   return s;
 }
 
-/// "F0 F1 B0 ..." with the chunk after a dot when there are several.
+const char* letter(PassPart part) {
+  switch (part) {
+    case PassPart::forward:
+      return "F";
+    case PassPart::backward:
+      return "BW";
+    case PassPart::inputs:
+      break;
+    case PassPart::weights:
+      return "W";
+  }
+  return "B";
+}
+
+/// "F0 F1 BW0 ..." with the chunk after a dot when there are several.
 std::string told(const Strategy& strategy, int stage, int micro_batches) {
   std::string text;
   for (const Pass& pass : schedule(strategy, stage, micro_batches)) {
-    text += pass.direction == Direction::forward ? "F" : "B";
-    text += std::to_string(pass.micro_batch);
+    text += letter(pass.part) + std::to_string(pass.micro_batch);
     if (strategy.virtual_stages > 1) text += "." + std::to_string(pass.chunk);
     text += " ";
   }
@@ -33,10 +46,14 @@ std::string told(const Strategy& strategy, int stage, int micro_batches) {
   return text;
 }
 
-int most_held(const Strategy& strategy, int stage, int micro_batches) {
+/// Chunks whose forward has run and whose gradients, all of them or those of
+/// the inputs, have not.
+int most_held(const Strategy& strategy, int stage, int micro_batches,
+              PassPart until) {
   int held = 0, most = 0;
   for (const Pass& pass : schedule(strategy, stage, micro_batches)) {
-    held += pass.direction == Direction::forward ? 1 : -1;
+    if (pass.part == PassPart::forward) ++held;
+    if (pass.part == PassPart::backward || pass.part == until) --held;
     most = std::max(most, held);
   }
   return most;
@@ -46,16 +63,16 @@ int most_held(const Strategy& strategy, int stage, int micro_batches) {
 
 TEST_CASE("a stage runs its passes in the order its schedule names") {
   const Strategy gpipe = pipeline_of(2, 1, Schedule::gpipe);
-  CHECK(told(gpipe, 0, 3) == "F0 F1 F2 B0 B1 B2");
+  CHECK(told(gpipe, 0, 3) == "F0 F1 F2 BW0 BW1 BW2");
   // arXiv 2104.04473, figure 4 top: four stages, the second one.
   const Strategy plain = pipeline_of(4, 1, Schedule::one_f_one_b);
-  CHECK(told(plain, 1, 4) == "F0 F1 F2 B0 F3 B1 B2 B3");
-  CHECK(told(plain, 3, 3) == "F0 B0 F1 B1 F2 B2");
-  CHECK(told(plain, 0, 2) == "F0 F1 B0 B1");
+  CHECK(told(plain, 1, 4) == "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
+  CHECK(told(plain, 3, 3) == "F0 BW0 F1 BW1 F2 BW2");
+  CHECK(told(plain, 0, 2) == "F0 F1 BW0 BW1");
   // The same figure, bottom: two chunks on each of two stages.
   const Strategy two = pipeline_of(2, 2, Schedule::interleaved);
-  CHECK(told(two, 1, 2) == "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0");
-  CHECK(told(two, 0, 2) == "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0");
+  CHECK(told(two, 1, 2) == "F0.0 F1.0 F0.1 BW0.1 F1.1 BW1.1 BW0.0 BW1.0");
+  CHECK(told(two, 0, 2) == "F0.0 F1.0 F0.1 F1.1 BW0.1 BW1.1 BW0.0 BW1.0");
 }
 
 TEST_CASE(
@@ -71,7 +88,7 @@ TEST_CASE(
           std::map<std::pair<int, int>, int> state;
           for (const Pass& pass : schedule(s, stage, m)) {
             int& seen = state[{pass.micro_batch, pass.chunk}];
-            REQUIRE(seen == (pass.direction == Direction::forward ? 0 : 1));
+            REQUIRE(seen == (pass.part == PassPart::forward ? 0 : 1));
             ++seen;
           }
           REQUIRE(state.size() == static_cast<std::size_t>(m * v));
@@ -87,7 +104,61 @@ TEST_CASE("the schedule holds as many chunks as the ledger counts") {
         const int v = kind == Schedule::interleaved ? 2 : 1;
         const Strategy s = pipeline_of(p, v, kind);
         for (int stage = 0; stage < p; ++stage)
-          CHECK(most_held(s, stage, p * rounds) ==
+          CHECK(most_held(s, stage, p * rounds, PassPart::backward) ==
                 chunks_in_flight(s, stage, p * rounds));
+      }
+}
+
+TEST_CASE("weights fill the gaps of a split backward as the figure shows") {
+  // arXiv 2401.10241, figure 3: four stages, eight micro-batches; top ZB-H1,
+  // bottom ZB-H2.
+  const Strategy h1 = pipeline_of(4, 1, Schedule::zb_h1);
+  CHECK(told(h1, 0, 8).starts_with("F0 F1 F2 F3 B0 W0 F4 B1 W1 F5 B2 W2"));
+  CHECK(told(h1, 3, 8).starts_with("F0 B0 F1 B1 F2 B2 F3 B3 W0 F4 B4 W1"));
+  CHECK(told(h1, 3, 8).ends_with("F7 B7 W4 W5 W6 W7"));
+  CHECK(told(h1, 0, 8).ends_with("F7 B4 W4 B5 W5 B6 W6 B7 W7"));
+  const Strategy h2 = pipeline_of(4, 1, Schedule::zb_h2);
+  CHECK(told(h2, 0, 8).starts_with("F0 F1 F2 F3 F4 F5 F6 B0 W0 F7 B1 W1"));
+  CHECK(
+      told(h2, 3, 8).starts_with("F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 "
+                                 "W0 F7 B7 W1"));
+}
+
+TEST_CASE("weights come once, after their backward, and that after forward") {
+  for (const auto kind : {Schedule::zb_h1, Schedule::zb_h2})
+    for (const int p : {2, 3, 4, 8})
+      for (const int m : {p, 2 * p, 3 * p, 7 * p})
+        for (const int v : {1, 2, 3}) {
+          if (v > 1 && kind == Schedule::zb_h2) continue;
+          const Strategy s = pipeline_of(p, v, kind);
+          for (int stage = 0; stage < p; ++stage) {
+            std::map<std::pair<int, int>, PassPart> last;
+            for (const Pass& pass : schedule(s, stage, m)) {
+              const std::pair key{pass.chunk, pass.micro_batch};
+              const bool first = !last.contains(key);
+              REQUIRE(first == (pass.part == PassPart::forward));
+              if (pass.part == PassPart::inputs)
+                REQUIRE(last[key] == PassPart::forward);
+              if (pass.part == PassPart::weights)
+                REQUIRE(last[key] == PassPart::inputs);
+              last[key] = pass.part;
+            }
+            REQUIRE(last.size() == static_cast<std::size_t>(m * v));
+            for (const auto& [key, part] : last)
+              REQUIRE(part == PassPart::weights);
+          }
+        }
+}
+
+TEST_CASE("split backwards hold as many micro-batches as the paper says") {
+  // arXiv 2401.10241, section 2: ZB-H1 no more than 1F1B's first stage, p;
+  // ZB-H2 2p - 1.
+  for (const int p : {2, 3, 4, 8})
+    for (const int m : {1, p, 4 * p})
+      for (int stage = 0; stage < p; ++stage) {
+        CHECK(most_held(pipeline_of(p, 1, Schedule::zb_h1), stage, m,
+                        PassPart::weights) == std::min(p, m));
+        CHECK(most_held(pipeline_of(p, 1, Schedule::zb_h2), stage, m,
+                        PassPart::weights) == std::min(2 * p - 1, m));
       }
 }

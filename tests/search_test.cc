@@ -195,6 +195,14 @@ TEST_CASE("the ranking equals brute force") {
   slow.limits.micro_batch = {1, 2};
   slow.limits.recompute = {parse_recompute("none")};
   compare(slow, Objective::time);
+  Question split =
+      scheduled(asked("gpt:layers=8,hidden=1024,heads=8,vocab=50304",
+                      "dgx-a100-80", 8, 2048, 32),
+                split_schedules());
+  split.limits.schedule.push_back(Schedule::one_f_one_b);
+  split.limits.micro_batch = {1, 2};
+  compare(split, Objective::time);
+  compare(split, Objective::memory);
 }
 
 TEST_CASE("no step is faster than its bound") {
@@ -209,6 +217,13 @@ TEST_CASE("no step is faster than its bound") {
       asked("llama3-70b", "dgx-h100", 64, 8192, 256),
       asked("gpt2-xl", "aws-g5.48xlarge", 16, 1024, 128),
       asked("deepseek-v3", "dgx-h100", 256, 4096, 1024),
+      scheduled(behind("llama2-7b", "10Gbps", 16, 4096, 1024),
+                split_schedules()),
+      scheduled(behind("gpt2-xl", "1Gbps", 32, 1024, 64), split_schedules()),
+      scheduled(behind("llama2-7b", "10Gbps", 16, 4096, 512, "fsdp"),
+                split_schedules()),
+      scheduled(asked("llama3-70b", "dgx-h100", 64, 8192, 256),
+                split_schedules()),
   };
   unsigned seed = 10;
   for (const Question& q : questions) {

@@ -46,6 +46,10 @@ TEST_CASE("a continued step takes as long as one that is walked whole") {
   compare(asked("llama:layers=16,hidden=2048,heads=16,vocab=256000,ffn=5632",
                 "dgx-h100", 32, 2048, 768),
           100, 2);
+  compare(scheduled(asked("gpt:layers=8,hidden=1024,heads=16,vocab=50304",
+                          "dgx-a100-80", 16, 1024, 512),
+                    split_schedules()),
+          150, 3);
 }
 
 TEST_CASE("a rhythm divides its period over the terms of any stage") {

@@ -1,6 +1,9 @@
 // Closed forms of the literature against the graph, where they apply.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "step/build_step.h"
 #include "support/planning.h"
 #include "time/step_counts.h"
@@ -33,7 +36,71 @@ Walked ideal(const Question& q, const Strategy& s, int micro_batches) {
   return w;
 }
 
+/// The machine of the zero-bubble papers: forward, gradients of inputs and of
+/// weights of a stage take 1 each, divided by its chunks; all else nothing.
+Walked equal_thirds(const Question& q, const Strategy& s, int micro_batches) {
+  Walked w{
+      build_step(setting_of(q), *engine_for(q, s), s, micro_batches), {}, {}};
+  w.prices.resize(w.graph.recipes().size());
+  for (const Task& task : w.graph.tasks()) {
+    const bool whole = task.kind == TaskKind::backward;
+    const bool third = task.kind == TaskKind::forward ||
+                       task.kind == TaskKind::input_gradients ||
+                       task.kind == TaskKind::weight_gradients;
+    if (!(whole || third) || !task.closes) continue;
+    w.prices[static_cast<std::size_t>(task.recipe)].total =
+        Seconds{(whole ? 2.0 : 1.0) / s.virtual_stages};
+  }
+  w.timeline = simulate(w.graph, w.prices);
+  return w;
+}
+
+/// Idle seconds of the stage that is longest at work, from its first pass to
+/// its last: the papers' bubble.
+double bubble(const Walked& w) {
+  std::vector<Seconds> first(static_cast<std::size_t>(w.graph.stages()),
+                             Seconds{1e9});
+  std::vector<Seconds> last(first.size()), busy(first.size());
+  for (std::size_t i = 0; i < w.graph.tasks().size(); ++i) {
+    const Task& task = w.graph.tasks()[i];
+    if (task.micro_batch < 0 || task.lane != Lane::compute) continue;
+    const auto stage = static_cast<std::size_t>(task.stage);
+    const Span& span = w.timeline.spans[i];
+    first[stage] = std::min(first[stage], span.start);
+    last[stage] = std::max(last[stage], span.end);
+    busy[stage] += span.end - span.start;
+  }
+  double most = 0;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    most = std::max(most, (last[i] - first[i] - busy[i]).value);
+  return most;
+}
+
 }  // namespace
+
+TEST_CASE("bubbles of zero-bubble schedules are the papers'") {
+  // arXiv 2401.10241, section 2 and table 2: (p - 1)(F + B - W) of ZB-H1 and
+  // (p - 1)(F + B - 2W) of ZB-H2, with F = B = W = 1.
+  Question q = asked("gpt:layers=48,hidden=1024,heads=16,vocab=50304",
+                     "dgx-a100-80", 16, 1024, 192);
+  for (const int p : {2, 4, 8, 16})
+    for (const int m : {2 * p, 3 * p, 3 * p + 1, 5 * p}) {
+      const std::string cut = "pp=" + std::to_string(p) + ",schedule=";
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(bubble(equal_thirds(q, parse_strategy(cut + "1f1b", 16), m)) ==
+            doctest::Approx(3.0 * (p - 1)).epsilon(1e-12));
+      const Walked h1 = equal_thirds(q, parse_strategy(cut + "zb-h1", 16), m);
+      CHECK(bubble(h1) == doctest::Approx(p - 1).epsilon(1e-12));
+      const Walked h2 = equal_thirds(q, parse_strategy(cut + "zb-h2", 16), m);
+      CHECK(bubble(h2) == doctest::Approx(0).epsilon(1e-12));
+      // Both end when the last stage, p - 1 behind the first, has done its
+      // work: the step waits for the gradient norm of all.
+      for (const Walked* walked : {&h1, &h2})
+        CHECK(walked->timeline.end().value ==
+              doctest::Approx(3.0 * m + p - 1).epsilon(1e-12));
+    }
+}
 
 TEST_CASE("bubbles of 1F1B, GPipe and interleaved stages are the papers'") {
   // (p - 1)(f + b) / v beside m (f + b): arXiv 2104.04473, section 2.2.

@@ -263,9 +263,12 @@ void StepRunner::perform(const Task& task) {
       return step(task);
     case TaskKind::transfer:
       return transfer(task);
+    case TaskKind::input_gradients:
+    case TaskKind::weight_gradients:
     case TaskKind::send:
       break;
   }
+  require(task.kind == TaskKind::send, "the executor runs backward whole");
   if (task.direction == Direction::forward)
     passes_.send_forward(task.lane, key);
   else

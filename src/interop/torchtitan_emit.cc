@@ -47,6 +47,9 @@ const char* schedule_name(const Strategy& s) {
       return "GPipe";
     case Schedule::interleaved:
       return "Interleaved1F1B";
+    case Schedule::zb_h1:
+      return "InterleavedZeroBubble";
+    case Schedule::zb_h2:
     case Schedule::one_f_one_b:
       break;
   }

@@ -114,6 +114,7 @@ void add_search(CommandLine& line, const Request& request) {
   line.add("--offload", listed(limits.offload));
   line.add("--recompute", listed(limits.recompute));
   line.add("--micro-batch", listed(limits.micro_batch));
+  line.add("--schedule", listed(limits.schedule));
   line.add_unless(Objective::time, "--objective", request.objective);
   if (request.margin > 0)
     line.add("--margin", fmt::format("{}", request.margin));

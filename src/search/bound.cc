@@ -172,7 +172,7 @@ Seconds StepBound::least_step(const Engine& engine, const Strategy& strategy) {
     last = std::max(last, finish(parts, stage));
   // The last gradients are reduced from the last backward on, or after it.
   const Seconds before =
-      of.beside ? frame.passes - frame.last_backward : frame.passes;
+      of.beside ? frame.first_stage - frame.last_gradients : frame.first_stage;
   const Seconds passes =
       std::max({frame.passes, lanes * repeats, before + of.reduced});
   return (passes + of.norm + last) * kRounding;

@@ -21,8 +21,9 @@ std::vector<int> divisors(int n, int most) {
 }
 
 /// The user's list where there is one, else `usual`.
-std::vector<int> choose(const std::vector<int>& asked,
-                        const std::vector<int>& usual) {
+template <class Value>
+std::vector<Value> choose(const std::vector<Value>& asked,
+                          const std::vector<Value>& usual) {
   return asked.empty() ? usual : asked;
 }
 
@@ -196,9 +197,12 @@ class Enumeration {
 
   void schedules() {
     using enum Schedule;
-    for (const auto schedule : {one_f_one_b, gpipe, interleaved}) {
-      if ((schedule == interleaved) != (s_.virtual_stages > 1)) continue;
-      if (schedule == gpipe && s_.pipeline == 1) continue;
+    for (const auto schedule : choose<Schedule>(
+             q_.limits.schedule, {one_f_one_b, gpipe, interleaved})) {
+      const bool plain = schedule == one_f_one_b || schedule == gpipe;
+      if (plain && s_.virtual_stages > 1) continue;
+      if (schedule == interleaved && s_.virtual_stages == 1) continue;
+      if (schedule != one_f_one_b && s_.pipeline == 1) continue;
       s_.schedule = schedule;
       micro_batch_sizes();
     }
@@ -222,7 +226,7 @@ class Enumeration {
   }
 
   void zero_stages() {
-    for (const int zero : choose(q_.limits.zero, {0, 1, 2, 3})) {
+    for (const int zero : choose<int>(q_.limits.zero, {0, 1, 2, 3})) {
       s_.zero = zero;
       shard_groups();
     }

@@ -44,6 +44,7 @@ Strategy first_values(const Question& question) {
   s.expert = first_or(limits.expert, 1);
   s.virtual_stages = first_or(limits.virtual_stages, 1);
   if (s.virtual_stages > 1) s.schedule = Schedule::interleaved;
+  if (!limits.schedule.empty()) s.schedule = limits.schedule.front();
   s.micro_batch = first_or(limits.micro_batch, 1);
   const std::int64_t used = std::int64_t{s.tensor} * s.pipeline * s.context;
   const std::int64_t room = question.cluster.devices / used;

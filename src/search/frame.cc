@@ -5,6 +5,7 @@
 #include "step/layer_work.h"
 #include "step/state_work.h"
 #include "strategy/recomputed.h"
+#include "strategy/schedule.h"
 #include "time/simulate.h"
 
 namespace ztplan {
@@ -35,14 +36,20 @@ LayerPaces layer_paces(const StepParts& parts, const Machine& machine) {
   for (const Layer& layer : parts.kinds.kinds) {
     paces.forward.push_back(pace(layer_forward(setting, layer, kept), machine));
     paces.kept.push_back(pace(layer_backward(setting, layer, kept), machine));
-    paces.rebuilt.push_back(
-        pace(layer_backward(setting, layer, parts.strategy), machine));
+    const Recipe rebuilt = layer_backward(setting, layer, parts.strategy);
+    paces.rebuilt.push_back(pace(rebuilt, machine));
+    paces.rebuilt_inputs.push_back(
+        pace(split_backward(rebuilt).inputs, machine));
+    paces.kept_inputs.push_back(pace(
+        split_backward(layer_backward(setting, layer, kept)).inputs, machine));
   }
   const std::int64_t vocab = parts.sizes.vocab;
   paces.embedding_forward = pace(embedding_forward(setting, kept), machine);
   paces.embedding_backward = pace(embedding_backward(setting, kept), machine);
   paces.head_forward = pace(head_forward(setting, kept, vocab), machine);
-  paces.head_backward = pace(head_backward(setting, kept, vocab), machine);
+  const Recipe head = head_backward(setting, kept, vocab);
+  paces.head_backward = pace(head, machine);
+  paces.head_inputs = pace(split_backward(head).inputs, machine);
   return paces;
 }
 
@@ -81,11 +88,13 @@ Strategy frame_key(const Strategy& s) {
 /// Seconds of the passes of one chunk of one micro-batch.
 struct ChunkSeconds {
   Seconds forward, backward;
+  Seconds back;  // of the latter, what the stage before waits for
+  Seconds gradients() const { return backward - back; }
 };
 
 ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
                            const ChunkShape& chunk, const Machine& machine) {
-  Pace forward, backward;
+  Pace forward, backward, inputs;
   LayerShare share;
   int rebuilt = recomputed_layers(parts.strategy, chunk);
   for (std::size_t kind = 0; kind < paces.forward.size(); ++kind) {
@@ -95,6 +104,8 @@ ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
     forward = forward + times(paces.forward[kind], count);
     backward = backward + times(paces.rebuilt[kind], again) +
                times(paces.kept[kind], count - again);
+    inputs = inputs + times(paces.rebuilt_inputs[kind], again) +
+             times(paces.kept_inputs[kind], count - again);
     share += count * parts.sizes.shares[kind];
   }
   if (chunk.has_embedding) {
@@ -104,11 +115,23 @@ ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
   if (chunk.has_head) {
     forward = forward + paces.head_forward;
     backward = backward + paces.head_backward;
+    inputs = inputs + paces.head_inputs;
   }
   share +=
       end_layer_share(parts.setting.workload, end_parameters(parts, chunk));
   backward = backward + pace(accumulate_gradients(parts, share), machine);
-  return {seconds(forward, machine), seconds(backward, machine)};
+  const Seconds whole = seconds(backward, machine);
+  const bool splits = splits_backward(parts.strategy.schedule);
+  return {seconds(forward, machine), whole,
+          splits ? std::min(whole, inputs.work) : whole};
+}
+
+/// Sends on their own lane run from the first forward to the last backward of
+/// stage 0: two for each chunk, but for the ends.
+Seconds sent_beside(const Strategy& strategy, Seconds send, double repeats) {
+  const int ends = strategy.pipeline == 2 ? 1 : 0;
+  const int sends = 2 * strategy.virtual_stages - ends;
+  return send * (static_cast<double>(sends) * repeats);
 }
 
 }  // namespace
@@ -144,23 +167,27 @@ const std::vector<StageShape>& FrameCache::shapes(const Strategy& strategy) {
 }
 
 /// The longest of these paths, one for each stage: the first micro-batch comes
-/// down to it, it runs all of its passes, and the last gradient goes back to
-/// stage 0. A step takes at least as long, whatever its schedule.
-Seconds FrameCache::passes(const Strategy& strategy, const Frame& frame) {
-  const LayerCut& cut = *frame.cut;
+/// down to it, it runs all its forwards and what of its backwards the stage
+/// before waits for, and the last gradient goes back to stage 0. And one more
+/// for each: it runs all of its passes. A step takes at least as long, whatever
+/// its schedule.
+void FrameCache::bound_passes(const Strategy& strategy) {
+  const LayerCut& cut = *frame_.cut;
   const StepParts parts{setting_, *framed_engine_, strategy, kinds_, cut.sizes};
-  const bool blocking = strategy.schedule != Schedule::interleaved;
+  const bool blocking = !sends_beside(strategy.schedule);
+  const bool splits = splits_backward(strategy.schedule);
+  const double repeats = frame_.micro_batches;
   const Seconds send =
       strategy.pipeline == 1
           ? Seconds{}
           : ztplan::price(boundary_send(parts), machine()).total;
-  Seconds down, up, longest;
+  Seconds down, up, through, all;
   const ChunkShape* last_shape = nullptr;
-  ChunkSeconds last{};
+  ChunkSeconds last{}, first_of_all{};
   const int last_stage = strategy.pipeline - 1;
   for (int s = 0; s <= last_stage; ++s) {
-    const auto& chunks = (*frame.shapes)[static_cast<std::size_t>(s)].chunks;
-    Seconds work;
+    const auto& chunks = (*frame_.shapes)[static_cast<std::size_t>(s)].chunks;
+    Seconds work, waited;
     ChunkSeconds first{};
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       if (last_shape == nullptr || !(*last_shape == chunks[c]))
@@ -168,28 +195,31 @@ Seconds FrameCache::passes(const Strategy& strategy, const Frame& frame) {
       last_shape = &chunks[c];
       if (c == 0) first = last;
       work += last.forward + last.backward;
+      waited += last.forward + last.back;
     }
     const int sends = blocking ? (s < last_stage) + (s > 0) : 0;
-    work += send * static_cast<double>(sends);
+    waited += send * static_cast<double>(sends);
     // The send of the last gradient is among its passes when it blocks.
     const Seconds back = blocking && s > 0 ? up - send : up;
-    longest = std::max(
-        longest, down + work * static_cast<double>(frame.micro_batches) + back);
-    if (s == 0) frame_.last_backward = first.backward;
+    through = std::max(through, down + waited * repeats + back);
+    if (splits) all = std::max(all, down + work * repeats);
+    if (s == 0) first_of_all = first;
+    if (s == 0 && splits) frame_.first_stage = all;
     down += first.forward + send;
-    up += first.backward + send;
+    up += first.back + send;
   }
-  return blocking ? longest : std::max(longest, sends_beside(strategy, send));
-}
-
-/// Interleaved stages send on a lane of their own, from the first forward to
-/// the last backward of stage 0: two sends a chunk, but for the ends.
-Seconds FrameCache::sends_beside(const Strategy& strategy, Seconds send) const {
-  if (strategy.pipeline == 1) return {};
-  const int ends = strategy.pipeline == 2 ? 1 : 0;
-  const int sends = 2 * strategy.virtual_stages - ends;
-  return frame_.last_backward +
-         send * (static_cast<double>(sends) * frame_.micro_batches);
+  if (!blocking && strategy.pipeline > 1)
+    through = std::max(
+        through, first_of_all.back + sent_beside(strategy, send, repeats));
+  if (splits) {
+    frame_.last_gradients = first_of_all.gradients();
+    through += frame_.last_gradients;
+  } else {
+    frame_.last_gradients = first_of_all.backward;
+    frame_.first_stage = {};
+  }
+  frame_.first_stage = std::max(frame_.first_stage, through);
+  frame_.passes = std::max(frame_.first_stage, all);
 }
 
 const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
@@ -201,7 +231,7 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   frame_.shapes = &shapes(strategy);
   frame_.micro_batches = micro_batches(strategy, setting_.workload);
   frame_.stages.clear();
-  for (const int stage : fullest_candidates(*frame_.shapes)) {
+  for (const int stage : fullest_candidates(*frame_.shapes, strategy)) {
     const StageBase base = stage_base(
         setting_, engine, frame_.cut->sizes,
         (*frame_.shapes)[static_cast<std::size_t>(stage)], strategy, stage);
@@ -213,7 +243,7 @@ const Frame& FrameCache::frame(const Engine& engine, const Strategy& strategy) {
   for (const StageBase& base : frame_.stages)
     frame_.least_peak =
         std::max(frame_.least_peak, estimate_memory(base.passes, 0).peak());
-  frame_.passes = passes(strategy, frame_);
+  bound_passes(strategy);
   return frame_;
 }
 

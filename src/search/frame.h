@@ -21,8 +21,9 @@ struct Pace {
 /// One micro-batch through one layer of each kind, and through the ends.
 struct LayerPaces {
   std::vector<Pace> forward, kept, rebuilt;  // by kind; the last two backward
+  std::vector<Pace> kept_inputs, rebuilt_inputs;  // of them, split
   Pace embedding_forward, embedding_backward;
-  Pace head_forward, head_backward;
+  Pace head_forward, head_backward, head_inputs;
 };
 
 /// One way to cut a layer.
@@ -38,10 +39,12 @@ struct Frame {
   std::vector<StageBase> stages;  // those that can be the fullest
   Bytes least_peak;               // device bytes of their passes alone
   int micro_batches = 0;
-  /// Least seconds from the first forward to the last backward of stage 0.
-  Seconds passes;
-  /// Of them the last, the backward of stage 0's first chunk.
-  Seconds last_backward;
+  /// Least seconds from the first forward to the last pass of any stage, and of
+  /// stage 0.
+  Seconds passes, first_stage;
+  /// Of the latter the last: the backward of stage 0's first chunk, or what of
+  /// it is for weights.
+  Seconds last_gradients;
 };
 
 class FrameCache {
@@ -59,8 +62,7 @@ class FrameCache {
  private:
   const LayerCut& cut(const Engine& engine, const Strategy& strategy);
   const std::vector<StageShape>& shapes(const Strategy& strategy);
-  Seconds passes(const Strategy& strategy, const Frame& frame);
-  Seconds sends_beside(const Strategy& strategy, Seconds send) const;
+  void bound_passes(const Strategy& strategy);
 
   Setting setting_;
   Machine machine_;

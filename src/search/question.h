@@ -19,6 +19,7 @@ struct Limits {
   std::vector<int> zero, micro_batch;
   std::vector<Offload> offload;
   std::vector<Recompute> recompute;
+  std::vector<Schedule> schedule;  // empty: those that every framework has
 };
 
 /// Fastest step; least device memory; least device time over all counts of

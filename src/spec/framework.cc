@@ -32,6 +32,7 @@ constexpr std::array kFacts = {
     Fact{"overlaps_gradients", &Framework::overlaps_gradients},
     Fact{"overlaps_tensor", &Framework::overlaps_tensor},
     Fact{"scatters_boundary", &Framework::scatters_boundary},
+    Fact{"splits_backward", &Framework::splits_backward},
     Fact{"sends_once", &Framework::sends_once},
     Fact{"fused_experts", &Framework::fused_experts},
     Fact{"rings_only", &Framework::rings_only},

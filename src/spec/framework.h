@@ -57,6 +57,9 @@ struct Framework {
   /// Each tensor rank sends its part of a boundary to the next stage, which
   /// gathers them.
   bool scatters_boundary = false;
+  /// Runs gradients of weights apart from those of inputs, where its engine
+  /// does not.
+  bool splits_backward = false;
   /// A token crosses to a rank once, however many of its experts are there.
   bool sends_once = false;
   /// Casts, activation and padding are a part of the grouped products of

@@ -4,16 +4,17 @@
 #include <array>
 
 #include "base/error.h"
-#include "step/schedule.h"
 #include "step/segment.h"
 #include "step/state_work.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
 
-/// Recipe ids of one segment.
+/// Recipe ids of one segment. Where the schedule splits backward, `backward` is
+/// -1 and `inputs` and `weights` are not.
 struct SegmentIds {
-  int forward, backward;
+  int forward, backward, inputs, weights;
   int gather, reduce, reduce_last;  // -1: nothing to do
   int fetch_host, fetch_nvme;       // shards of offloaded parameters; -1: none
 };
@@ -30,6 +31,29 @@ struct PassEnds {
   TaskId first = -1;  // waits for what comes from another stage
   TaskId sent = -1;   // after it, the neighbour may go on
 };
+
+bool makes_gradients(const Pass& pass) {
+  return pass.part == PassPart::backward || pass.part == PassPart::weights;
+}
+
+struct PassRecipe {
+  int recipe;
+  TaskKind kind;
+};
+
+PassRecipe recipe_of(const SegmentIds& segment, PassPart part) {
+  switch (part) {
+    case PassPart::forward:
+      return {segment.forward, TaskKind::forward};
+    case PassPart::backward:
+      return {segment.backward, TaskKind::backward};
+    case PassPart::inputs:
+      return {segment.inputs, TaskKind::input_gradients};
+    case PassPart::weights:
+      break;
+  }
+  return {segment.weights, TaskKind::weight_gradients};
+}
 
 class StepBuilder {
  public:
@@ -58,6 +82,7 @@ class StepBuilder {
   }
 
   int add_recipe(Recipe recipe);
+  void add_backward(Recipe backward, SegmentIds& ids);
   SegmentIds add_segment(Segment segment);
   std::vector<SegmentIds> add_segments(std::vector<Segment> segments);
   const std::vector<SegmentIds>& segments(const ChunkShape& chunk, int pieces);
@@ -65,6 +90,8 @@ class StepBuilder {
 
   void build_stage(int stage);
   void run(int stage, const Pass& pass);
+  PassEnds run_segments(int stage, const Pass& pass,
+                        const std::vector<SegmentIds>& run_of);
   TaskId compute(int stage, const Pass& pass, const SegmentIds& segment,
                  TaskId gathered);
   TaskId gather(int stage, const Pass& pass, const SegmentIds& segment);
@@ -83,9 +110,9 @@ class StepBuilder {
   void gather_updated(int stage, TaskId stepped);
   LayerShare stage_layers(int stage) const;
 
-  bool last_backward(const Pass& pass) const {
-    return pass.direction == Direction::backward &&
-           pass.micro_batch == micro_batches_ - 1;
+  /// Whether `pass` is the last to add to the gradients of its chunk.
+  bool last_gradients(const Pass& pass) const {
+    return makes_gradients(pass) && pass.micro_batch == micro_batches_ - 1;
   }
   bool reduces_always() const { return s_.zero >= 2; }
   /// Layers and ends one by one: where they are gathered so, and under ZeRO in
@@ -131,9 +158,21 @@ TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
   if (pass != nullptr) {
     task.micro_batch = pass->micro_batch;
     task.chunk = pass->chunk;
-    task.direction = pass->direction;
+    task.direction = pass->part == PassPart::forward ? Direction::forward
+                                                     : Direction::backward;
   }
   return builder_.add(task, after);
+}
+
+void StepBuilder::add_backward(Recipe backward, SegmentIds& ids) {
+  ids.backward = ids.inputs = ids.weights = -1;
+  if (!splits_backward(s_.schedule)) {
+    ids.backward = builder_.add_recipe(std::move(backward));
+    return;
+  }
+  SplitBackward split = split_backward(backward);
+  ids.inputs = builder_.add_recipe(std::move(split.inputs));
+  ids.weights = builder_.add_recipe(std::move(split.weights));
 }
 
 SegmentIds StepBuilder::add_segment(Segment segment) {
@@ -143,7 +182,7 @@ SegmentIds StepBuilder::add_segment(Segment segment) {
   segment.forward.beside_gathers = segment.backward.beside_gathers = gathers;
   SegmentIds ids{};
   ids.forward = builder_.add_recipe(std::move(segment.forward));
-  ids.backward = builder_.add_recipe(std::move(segment.backward));
+  add_backward(std::move(segment.backward), ids);
   ids.reduce = add_recipe(reduce_gradients(parts_, segment, Boundary::inner));
   ids.reduce_last =
       add_recipe(reduce_gradients(parts_, segment, Boundary::last));
@@ -180,7 +219,7 @@ const std::vector<SegmentIds>& StepBuilder::segments(const ChunkShape& chunk,
 
 /// Other stages than the first reduce in one piece while the pipeline drains.
 int StepBuilder::pieces(int stage, const Pass& pass) const {
-  if (!last_backward(pass) || stage > 0 || runs_by_unit()) return 1;
+  if (!last_gradients(pass) || stage > 0 || runs_by_unit()) return 1;
   return gradient_pieces(parts_, stage_layers(stage));
 }
 
@@ -208,11 +247,10 @@ TaskId StepBuilder::gather(int stage, const Pass& pass,
 
 TaskId StepBuilder::compute(int stage, const Pass& pass,
                             const SegmentIds& segment, TaskId gathered) {
-  const bool forward = pass.direction == Direction::forward;
-  const TaskId task =
-      add(forward ? segment.forward : segment.backward, stage, Lane::compute,
-          forward ? TaskKind::forward : TaskKind::backward, &pass,
-          std::array{gathered, forward ? -1 : reduced_before_[0]});
+  const auto [recipe, kind] = recipe_of(segment, pass.part);
+  const TaskId task = add(
+      recipe, stage, Lane::compute, kind, &pass,
+      std::array{gathered, makes_gradients(pass) ? reduced_before_[0] : -1});
   before_ = {before_[1], task};
   return task;
 }
@@ -220,7 +258,7 @@ TaskId StepBuilder::compute(int stage, const Pass& pass,
 void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
                          TaskId computed) {
   auto& done = reduced_[static_cast<std::size_t>(stage)];
-  const bool last = last_backward(pass);
+  const bool last = last_gradients(pass);
   const int recipe = last ? segment.reduce_last : segment.reduce;
   if (recipe < 0 || (!last && !reduces_always())) {
     if (last) done.push_back(computed);
@@ -246,39 +284,49 @@ void StepBuilder::reduce_after(int stage, const Pass& pass,
 }
 
 /// Boundary activations or their gradients, to the next stage in the pass's
-/// direction. 1F1B and GPipe wait for the send; interleaved stages send beside
-/// compute. Source: Megatron-LM schedules.py (overlap_p2p_comm needs VPP).
+/// direction.
 TaskId StepBuilder::send(int stage, const Pass& pass, TaskId computed) {
   const int u = pass.chunk * s_.pipeline + stage;
-  const bool forward = pass.direction == Direction::forward;
+  const bool forward = pass.part == PassPart::forward;
   if (send_recipe_ < 0 || u == (forward ? virtual_count_ - 1 : 0))
     return computed;
-  const bool beside = s_.schedule == Schedule::interleaved;
-  return add(send_recipe_, stage, beside ? Lane::pipeline : Lane::compute,
+  return add(send_recipe_, stage,
+             sends_beside(s_.schedule) ? Lane::pipeline : Lane::compute,
              TaskKind::send, &pass, std::array{computed});
+}
+
+/// Weight gradients need no weights: nothing is gathered for them.
+PassEnds StepBuilder::run_segments(int stage, const Pass& pass,
+                                   const std::vector<SegmentIds>& run_of) {
+  const bool forward = pass.part == PassPart::forward;
+  const std::size_t count = run_of.size();
+  PassEnds ends;
+  segments_ = static_cast<int>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = forward ? i : count - 1 - i;
+    segment_ = static_cast<int>(at);
+    const SegmentIds& segment = run_of[at];
+    const TaskId gathered =
+        pass.part == PassPart::weights ? -1 : gather(stage, pass, segment);
+    ends.sent = compute(stage, pass, segment, gathered);
+    if (ends.first < 0) ends.first = ends.sent;
+    builder_.mark(ends.sent, i == 0, i + 1 == count);
+    if (makes_gradients(pass) && beside_)
+      reduce(stage, pass, segment, ends.sent);
+  }
+  return ends;
 }
 
 void StepBuilder::run(int stage, const Pass& pass) {
   const ChunkShape& chunk = shapes_[static_cast<std::size_t>(stage)]
                                 .chunks[static_cast<std::size_t>(pass.chunk)];
-  const bool forward = pass.direction == Direction::forward;
   const std::vector<SegmentIds>& run_of = segments(chunk, pieces(stage, pass));
-  const std::size_t count = run_of.size();
-  PassEnds ends;
-  TaskId computed = -1;
-  segments_ = static_cast<int>(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    segment_ = static_cast<int>(forward ? i : count - 1 - i);
-    const SegmentIds& segment = run_of[forward ? i : count - 1 - i];
-    const TaskId gathered = gather(stage, pass, segment);
-    computed = compute(stage, pass, segment, gathered);
-    if (ends.first < 0) ends.first = computed;
-    builder_.mark(computed, i == 0, i + 1 == count);
-    if (!forward && beside_) reduce(stage, pass, segment, computed);
-  }
-  ends.sent = send(stage, pass, computed);
-  if (!forward && !beside_) reduce_after(stage, pass, run_of, ends.sent);
-  auto& table = forward ? forward_ : backward_;
+  PassEnds ends = run_segments(stage, pass, run_of);
+  if (pass.part != PassPart::weights) ends.sent = send(stage, pass, ends.sent);
+  if (makes_gradients(pass) && !beside_)
+    reduce_after(stage, pass, run_of, ends.sent);
+  if (pass.part == PassPart::weights) return;
+  auto& table = pass.part == PassPart::forward ? forward_ : backward_;
   table[at(pass.chunk * s_.pipeline + stage, pass.micro_batch)] = ends;
 }
 

@@ -62,6 +62,10 @@ std::string_view to_text(TaskKind kind) {
       return "forward";
     case TaskKind::backward:
       return "backward";
+    case TaskKind::input_gradients:
+      return "input gradients";
+    case TaskKind::weight_gradients:
+      return "weight gradients";
     case TaskKind::send:
       return "send";
     case TaskKind::gather:

@@ -26,9 +26,15 @@ enum class Lane {
 constexpr int kLanes = 7;
 std::string_view to_text(Lane lane);
 
+/// Passes first. A backward is one task, or two with the same micro-batch and
+/// chunk: the gradients of inputs, after which the stage before may go on, and
+/// on the same lane, some tasks later, those of weights, from what the former
+/// kept. Gradients are reduced after `backward` or `weight_gradients`.
 enum class TaskKind {
   forward,
   backward,
+  input_gradients,
+  weight_gradients,
   send,
   gather,
   reduce,

@@ -300,6 +300,46 @@ Bytes scores_bytes(const Attention& a, const Cut& cut, const Workload& workload,
   return {kFp32 * score_count(attention_shape(a, s), cut, workload)};
 }
 
+/// Inputs of the products of an attention and gradients of their outputs. The
+/// input of a column-parallel product is gathered again, the gradient of a
+/// row-parallel one stays gathered. Source: sail-sg/zero-bubble-pipeline-
+/// parallelism, megatron/core/tensor_parallel/layers.py (pre_process).
+std::int64_t attention_pending(const Attention& a, const Cut& cut,
+                               const Strategy& s) {
+  const AttentionShape shape = attention_shape(a, s);
+  const std::int64_t keys =
+      a.is_latent() ? shape.heads * (a.latent.nope_size + a.latent.value_size)
+                    : shape.key + shape.value;
+  return cut.per_stream(cut.number * (cut.hidden + shape.latent)) +
+         cut.per_token(cut.number *
+                       (shape.query + keys + shape.output + cut.hidden));
+}
+
+/// Of an MLP over `rows`, whose input has `in` bytes and output `out`.
+std::int64_t mlp_pending(const FeedForward& f, std::int64_t rows,
+                         std::int64_t width, std::int64_t in, std::int64_t out,
+                         const Cut& cut) {
+  const std::int64_t into = f.gated ? 2 : 1;
+  return in + capped_product(rows, (into + 1) * cut.number * width) + out;
+}
+
+std::int64_t ffn_pending(const FeedForward& f, const Cut& cut,
+                         const Strategy& s) {
+  const std::int64_t width =
+      divide_up(f.is_moe() ? f.shared_width : f.width, s.tensor);
+  const std::int64_t stream = stream_bytes(cut);
+  const std::int64_t dense =
+      width == 0 ? stream
+                 : mlp_pending(f, cut.tokens, width, stream,
+                               cut.per_token(cut.number * cut.hidden), cut);
+  if (!f.is_moe()) return dense;
+  const std::int64_t rows = expert_rows(f, cut, s);
+  const std::int64_t moved =
+      capped_product(rows, cut.number * cut.hidden * expert_tensor(s));
+  return dense + cut.per_stream(kFp32 * f.experts) +
+         mlp_pending(f, rows, f.expert_width, moved, moved, cut);
+}
+
 /// What a layer drops by itself; whole-layer recomputation drops nothing here.
 Recompute within_layer(const Recompute& recompute) {
   return recompute.mode == Recompute::Mode::selective ? recompute : Recompute{};
@@ -372,6 +412,9 @@ LayerActivations layer_activations(const ModelSpec& model, const Layer& layer,
   }
   bytes.working = {rebuilt + stream_working(cut, strategy) + norms.working +
                    std::max(attention.working, ffn.working)};
+  bytes.pending = {attentions *
+                       attention_pending(layer.attention, cut, strategy) +
+                   ffn_pending(layer.ffn, cut, strategy)};
   bytes.attention_scores =
       scores_bytes(layer.attention, cut, workload, strategy);
   bytes.widest = {widest_tensor(layer, cut, strategy)};
@@ -412,6 +455,8 @@ EndActivations end_activations(const ModelSpec& model, const Workload& workload,
   bytes.logits = {loss.working * logits};
   bytes.loss_saved = {loss.saved * logits};
   bytes.fp32_logits = {kFp32 * logits};
+  bytes.embedding_pending = {bytes.embedding.value + stream_bytes(cut)};
+  bytes.head_pending = {stream_bytes(cut) + capped_product(cut.number, logits)};
   return bytes;
 }
 

@@ -30,6 +30,7 @@ struct LayerActivations {
   Bytes saved;             // from forward to backward, less what is recomputed
   Bytes checkpoint;        // kept when the whole layer is recomputed: its input
   Bytes working;           // above `saved` while its backward runs
+  Bytes pending;           // from the gradients of its inputs to its weights'
   Bytes attention_scores;  // one fp32 score tensor when eager, else 0
   Bytes widest;            // its largest other tensor: an MLP or expert input
 };
@@ -58,6 +59,7 @@ struct EndActivations {
   Bytes logits;       // logits, their loss copies and gradients at the peak
   Bytes loss_saved;   // of `logits`, what waits for the backward of the loss
   Bytes fp32_logits;  // one fp32 logits tensor
+  Bytes embedding_pending, head_pending;  // as LayerActivations::pending
 };
 
 /// Requires padded_vocab >= model.vocab.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "strategy/native_stage.h"
+#include "strategy/schedule.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -366,10 +367,12 @@ std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
   return memory;
 }
 
-std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes) {
+std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes,
+                                    const Strategy& strategy) {
+  const bool all = splits_backward(strategy.schedule);
   std::vector<int> stages;
   for (std::size_t i = 0; i < shapes.size(); ++i)
-    if (i == 0 || shapes[i] != shapes[i - 1])
+    if (all || i == 0 || shapes[i] != shapes[i - 1])
       stages.push_back(static_cast<int>(i));
   return stages;
 }

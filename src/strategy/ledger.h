@@ -142,10 +142,11 @@ Ledger ledger(const Setting& setting, const Engine& engine,
               const StageSizes& sizes, const StageShape& shape,
               const Strategy& strategy, int stage);
 
-/// What one micro-batch leaves in a chunk from its forward to its backward, and
-/// what that backward needs beside it: the parts of the activation holdings.
+/// What one micro-batch leaves in a chunk from its forward to its backward,
+/// what that backward needs beside it, and what a split one leaves for the
+/// gradients of weights: the parts of the activation holdings.
 struct ChunkBytes {
-  Bytes saved, working;
+  Bytes saved, working, pending;
 };
 ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
                        const Strategy& strategy);
@@ -183,8 +184,9 @@ std::vector<MemoryBreakdown> stage_memory(const Setting& setting,
                                           const Strategy& strategy);
 
 /// The stages that can be the fullest: of a run of equal shapes the first,
-/// which has most in flight.
-std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes);
+/// which has most in flight; all, where later stages defer more weights.
+std::vector<int> fullest_candidates(const std::vector<StageShape>& shapes,
+                                    const Strategy& strategy);
 
 /// Whether a stage with `more` holds at least what one with `less` does, under
 /// any ZeRO, shard group and offload. `boundary` is a stage's input: two of

@@ -3,6 +3,7 @@
 
 #include "strategy/capped.h"
 #include "strategy/recomputed.h"
+#include "strategy/schedule.h"
 #include "strategy/stage_holdings.h"
 
 namespace ztplan {
@@ -15,6 +16,7 @@ struct ChunkActivations {
   std::int64_t saved = 0;        // of layers that keep everything
   std::int64_t checkpoints = 0;  // of layers that keep their input
   std::int64_t embedding = 0;    // token ids and dropout
+  std::int64_t pending = 0;      // of split backwards, until their weights
   std::int64_t working = 0;      // above all
   std::int64_t kept() const { return saved + checkpoints + embedding; }
   auto operator<=>(const ChunkActivations&) const = default;
@@ -65,6 +67,18 @@ std::int64_t working_bytes(const StageSizes& sizes, const ChunkShape& chunk,
   return working;
 }
 
+/// What the weights of a chunk wait with. It replaces what was saved layer by
+/// layer; where it is more, the last layer works above it.
+void defer(const StageSizes& sizes, const ChunkShape& chunk,
+           ChunkActivations& sum) {
+  for (std::size_t kind = 0; kind < chunk.layers_of_kind.size(); ++kind)
+    sum.pending = capped_sum(sum.pending, chunk.layers_of_kind[kind],
+                             sizes.activations[kind].pending.value);
+  if (chunk.has_embedding) sum.pending += sizes.ends.embedding_pending.value;
+  if (chunk.has_head) sum.pending += sizes.ends.head_pending.value;
+  sum.working += std::max<std::int64_t>(0, sum.pending - sum.kept());
+}
+
 ChunkActivations chunk_activations(const StageSizes& sizes,
                                    const ChunkShape& chunk,
                                    const Strategy& strategy) {
@@ -81,6 +95,7 @@ ChunkActivations chunk_activations(const StageSizes& sizes,
   if (chunk.has_embedding) sum.embedding = sizes.ends.embedding.value;
   if (sizes.workspace == Bytes{})
     sum.working = working_bytes(sizes, chunk, split, sum.saved);
+  if (splits_backward(strategy.schedule)) defer(sizes, chunk, sum);
   return sum;
 }
 
@@ -182,22 +197,14 @@ std::int64_t losses_waiting(const Place& p) {
   return p.strategy.schedule == Schedule::gpipe ? p.micro_batches : 1;
 }
 
-}  // namespace
-
-ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
-                       const Strategy& strategy) {
-  const ChunkActivations one = chunk_activations(sizes, chunk, strategy);
-  return {{one.kept()}, {one.working}};
-}
-
-void hold_activations(const Place& p, Ledger& book) {
-  const std::int64_t in_flight =
-      chunks_in_flight(p.strategy, p.stage, static_cast<int>(p.micro_batches));
-  const ChunkActivations bytes = stage_activations(p, in_flight);
+void hold_passes(const Place& p, const ChunkActivations& bytes, Ledger& book) {
   hold(book, on_device(Term::activations, bytes.saved, kPasses,
                        "saved activations", kKorthikanti));
   hold(book, on_device(Term::activations, bytes.checkpoints, kPasses,
                        "inputs of recomputed layers", kKorthikanti));
+  hold(book, on_device(Term::activations, bytes.pending, kPasses,
+                       "inputs and gradients that weights wait with",
+                       "arXiv 2401.10241, table 1"));
   const char* what = recomputes_layers(p.strategy)
                          ? "one layer, rebuilt and differentiated"
                          : "gradients inside one layer";
@@ -205,6 +212,117 @@ void hold_activations(const Place& p, Ledger& book) {
                        {Phase::backward, Phase::backward}, what, kKorthikanti));
   hold(book, on_device(Term::activations, bytes.embedding, kPasses,
                        "token ids and embedding dropout", kKorthikanti));
+}
+
+/// The moment at which a stage holds most, and, of losses, the one at which it
+/// holds most beside one. The former is the start of a backward: it follows a
+/// forward, or holds what it did.
+struct FullMoments {
+  ChunkActivations backward, loss;
+};
+
+/// Walks the passes of a stage whose backward is split. What four rounds of the
+/// pipeline hold, more micro-batches hold again.
+class SplitWalk {
+ public:
+  explicit SplitWalk(const Place& p) : place_(p), chunks_(chunks_of(p)) {
+    counts_.resize(chunks_.size());
+  }
+
+  FullMoments run() && {
+    constexpr std::int64_t kRounds = 4;
+    const std::int64_t passes = std::min<std::int64_t>(
+        place_.micro_batches, kRounds * place_.strategy.pipeline);
+    for (const Pass& pass :
+         schedule(place_.strategy, place_.stage, static_cast<int>(passes)))
+      take(pass.part, static_cast<std::size_t>(pass.chunk));
+    return moments_;
+  }
+
+ private:
+  struct Count {
+    std::int64_t saved = 0, pending = 0;
+  };
+
+  void take(PassPart part, std::size_t chunk) {
+    Count& count = counts_[chunk];
+    if (part == PassPart::forward) {
+      ++count.saved;
+      if (place_.shape.chunks[chunk].has_head) consider(held(0), moments_.loss);
+      return;
+    }
+    if (part == PassPart::weights) {
+      --count.pending;
+      return;
+    }
+    consider(held(chunks_[chunk].working), moments_.backward);
+    --count.saved;
+    if (part == PassPart::inputs) ++count.pending;
+  }
+
+  ChunkActivations held(std::int64_t working) const {
+    ChunkActivations sum;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      const ChunkActivations& one = chunks_[i];
+      const Count& count = counts_[i];
+      sum.saved = capped_sum(sum.saved, count.saved, one.saved);
+      sum.checkpoints =
+          capped_sum(sum.checkpoints, count.saved, one.checkpoints);
+      sum.embedding = capped_sum(sum.embedding, count.saved, one.embedding);
+      sum.pending = capped_sum(sum.pending, count.pending, one.pending);
+    }
+    sum.working = working;
+    return sum;
+  }
+
+  static void consider(const ChunkActivations& held, ChunkActivations& most) {
+    const auto all = [](const ChunkActivations& a) {
+      return a.kept() + a.pending + a.working;
+    };
+    if (all(held) > all(most)) most = held;
+  }
+
+  const Place& place_;
+  Chunks chunks_;
+  boost::container::small_vector<Count, 16> counts_;
+  FullMoments moments_;
+};
+
+ChunkActivations common(const ChunkActivations& a, const ChunkActivations& b) {
+  return {std::min(a.saved, b.saved), std::min(a.checkpoints, b.checkpoints),
+          std::min(a.embedding, b.embedding), std::min(a.pending, b.pending),
+          a.working};
+}
+
+void hold_split(const Place& p, Ledger& book) {
+  const auto [backward, loss] = SplitWalk(p).run();
+  if (!p.shape.has_head()) return hold_passes(p, backward, book);
+  const ChunkActivations both = common(backward, loss);
+  hold_passes(p, both, book);
+  const auto more = [&](const ChunkActivations& than, Phase phase) {
+    hold(book,
+         on_device(Term::activations,
+                   than.kept() + than.pending - both.kept() - both.pending,
+                   {phase, phase}, "more of them at that moment",
+                   "arXiv 2401.10241, section 2"));
+  };
+  more(loss, Phase::loss);
+  more(backward, Phase::backward);
+}
+
+}  // namespace
+
+ChunkBytes chunk_bytes(const StageSizes& sizes, const ChunkShape& chunk,
+                       const Strategy& strategy) {
+  const ChunkActivations one = chunk_activations(sizes, chunk, strategy);
+  return {{one.kept()}, {one.working}, {one.pending}};
+}
+
+void hold_activations(const Place& p, Ledger& book) {
+  if (splits_backward(p.strategy.schedule)) return hold_split(p, book);
+  const std::int64_t in_flight =
+      chunks_in_flight(p.strategy, p.stage, static_cast<int>(p.micro_batches));
+  hold_passes(p, stage_activations(p, in_flight), book);
 }
 
 void hold_loss(const Place& p, Ledger& book) {

@@ -46,8 +46,9 @@ std::vector<StageShape> stage_shapes(const LayerKinds& kinds,
                                      const Strategy& strategy);
 
 /// Chunks whose activations stage `stage` holds at its worst moment, in units
-/// of one chunk of one micro-batch. GPipe: m * v. 1F1B: min(m, p - stage).
-/// Interleaved: min(2(p - stage - 1) + (v - 1) p + 1, m v).
+/// of one chunk of one micro-batch, of a schedule with whole backwards. GPipe:
+/// m * v. 1F1B: min(m, p - stage). Interleaved:
+/// min(2(p - stage - 1) + (v - 1) p + 1, m v).
 /// Source: Megatron-LM schedules.py, get_pp_rank_microbatches.
 int chunks_in_flight(const Strategy& strategy, int stage, int micro_batches);
 

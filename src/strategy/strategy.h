@@ -14,7 +14,9 @@
 
 namespace ztplan {
 
-enum class Schedule { gpipe, one_f_one_b, interleaved };
+/// ZB-H1 and ZB-H2 split backward so that weight gradients fill the bubble: Qi
+/// et al., arXiv 2401.10241.
+enum class Schedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2 };
 enum class ContextKind { ring, ulysses };
 enum class OffloadTier { none, cpu, nvme };
 enum class Precision { fp32, fp16, bf16, fp8 };

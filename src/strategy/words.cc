@@ -18,10 +18,11 @@ constexpr Word<Precision> kPrecisions[] = {{"fp32", Precision::fp32},
                                            {"fp16", Precision::fp16},
                                            {"bf16", Precision::bf16},
                                            {"fp8", Precision::fp8}};
-constexpr Word<Schedule> kSchedules[] = {
-    {"gpipe", Schedule::gpipe},
-    {"1f1b", Schedule::one_f_one_b},
-    {"interleaved", Schedule::interleaved}};
+constexpr Word<Schedule> kSchedules[] = {{"gpipe", Schedule::gpipe},
+                                         {"1f1b", Schedule::one_f_one_b},
+                                         {"interleaved", Schedule::interleaved},
+                                         {"zb-h1", Schedule::zb_h1},
+                                         {"zb-h2", Schedule::zb_h2}};
 constexpr Word<ContextKind> kContextKinds[] = {
     {"ring", ContextKind::ring}, {"ulysses", ContextKind::ulysses}};
 constexpr Word<OffloadTier> kTiers[] = {{"none", OffloadTier::none},

@@ -52,6 +52,14 @@ class Curve {
     }
     if (!task.closes) return;
     saved_ -= chunks_[chunk].saved;
+    if (task.kind == TaskKind::input_gradients)
+      saved_ += chunks_[chunk].pending;
+    add(span.end, Phase::reduce, Bytes{});
+  }
+
+  void weights(const Task& task, const Span& span) {
+    if (!task.closes) return;
+    saved_ -= chunks_[static_cast<std::size_t>(task.chunk)].pending;
     add(span.end, Phase::reduce, Bytes{});
   }
 
@@ -97,7 +105,10 @@ std::vector<CurvePoint> memory_curve(const Setting& setting,
     const Span& span = timeline.spans[static_cast<std::size_t>(id)];
     if (task.stage != stage) continue;
     if (task.kind == TaskKind::forward) curve.forward(task, span);
-    if (task.kind == TaskKind::backward) curve.backward(task, span);
+    if (task.kind == TaskKind::backward ||
+        task.kind == TaskKind::input_gradients)
+      curve.backward(task, span);
+    if (task.kind == TaskKind::weight_gradients) curve.weights(task, span);
     if (task.kind == TaskKind::optimizer) curve.step(span);
   }
   return std::move(curve).take();

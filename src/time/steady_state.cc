@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "step/schedule.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
@@ -12,40 +12,32 @@ namespace {
 // about 1e-16 of the whole step.
 constexpr double kSame = 1e-9;
 
-/// First task of every pass of every stage, in order.
-std::vector<std::vector<TaskId>> pass_starts(const StepGraph& graph) {
+/// First task of the forward of each micro-batch through each stage's first
+/// chunk.
+std::vector<std::vector<TaskId>> forward_starts(const StepGraph& graph) {
   std::vector<std::vector<TaskId>> starts(
       static_cast<std::size_t>(graph.stages()));
   const std::vector<Task>& tasks = graph.tasks();
   for (std::size_t id = 0; id < tasks.size(); ++id) {
     const Task& task = tasks[id];
-    const bool pass =
-        task.kind == TaskKind::forward || task.kind == TaskKind::backward;
-    if (pass && task.opens)
+    if (task.kind == TaskKind::forward && task.opens && task.chunk == 0)
       starts[static_cast<std::size_t>(task.stage)].push_back(
           static_cast<TaskId>(id));
   }
   return starts;
 }
 
-/// Task ids of the last two full periods of one stage's steady state.
+/// Task ids of the last two full periods of one stage's steady state. They end
+/// a period before the last forward: what follows drains and reduces.
 struct Window {
   TaskId earlier, later, end;
 };
 
-Window last_periods(const std::vector<TaskId>& starts, const Strategy& strategy,
-                    int micro_batches, int stage) {
-  const int passes = micro_batches * strategy.virtual_stages;
-  const int period = rhythm(strategy) * strategy.virtual_stages;
-  // The last period may hold the last backward, which also reduces.
-  const int pairs =
-      passes - warm_up_passes(strategy, 0, micro_batches) - period;
-  const int first = warm_up_passes(strategy, stage, micro_batches);
-  const auto at = [&](int pair) {
-    const int pass = first + 2 * pair;
-    return starts[static_cast<std::size_t>(pass)];
+Window last_periods(const std::vector<TaskId>& starts, int period) {
+  const auto before_last = [&](int periods) {
+    return starts[starts.size() - static_cast<std::size_t>(periods * period)];
   };
-  return {at(pairs - 2 * period), at(pairs - period), at(pairs)};
+  return {before_last(3), before_last(2), before_last(1)};
 }
 
 bool shifted(const Timeline& timeline, const Window& window, Seconds period) {
@@ -63,7 +55,7 @@ bool shifted(const Timeline& timeline, const Window& window, Seconds period) {
 }  // namespace
 
 int rhythm(const Strategy& strategy) {
-  return strategy.schedule == Schedule::interleaved ? strategy.pipeline : 1;
+  return strategy.virtual_stages > 1 ? strategy.pipeline : 1;
 }
 
 int shortest_walk(const Strategy& strategy) {
@@ -82,10 +74,10 @@ std::optional<Rhythm> find_rhythm(const StepGraph& graph,
                                   int stage) {
   if (strategy.schedule == Schedule::gpipe) return std::nullopt;
   if (micro_batches < shortest_walk(strategy)) return std::nullopt;
-  const auto starts = pass_starts(graph);
+  const auto starts = forward_starts(graph);
   const auto window = [&](int of_stage) {
-    return last_periods(starts[static_cast<std::size_t>(of_stage)], strategy,
-                        micro_batches, of_stage);
+    return last_periods(starts[static_cast<std::size_t>(of_stage)],
+                        rhythm(strategy));
   };
   const Window mine = window(stage);
   const Seconds period =

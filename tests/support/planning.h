@@ -24,8 +24,19 @@ inline Question asked(const std::string& model, const std::string& cluster,
   return ask(request).question;
 }
 
+/// Schedules that split a backward.
+inline std::vector<Schedule> split_schedules() {
+  return {Schedule::zb_h1, Schedule::zb_h2};
+}
+
 inline Setting setting_of(const Question& question) {
   return {question.model, question.cluster, question.workload};
+}
+
+/// `question`, allowing these schedules alone.
+inline Question scheduled(Question question, std::vector<Schedule> schedules) {
+  question.limits.schedule = std::move(schedules);
+  return question;
 }
 
 struct Legal {

@@ -147,6 +147,11 @@ bool gpipe_broken(const Setting&, const Strategy& s) {
 constexpr char kGpipe[] = "pp_style is 1f1b, interleaved or zbv";
 constexpr char kGpipeNearest[] = "schedule=1f1b";
 
+constexpr char kWholeBackward[] =
+    "of the zero-bubble schedules Colossal-AI has zbv, whose scheduler_nodes "
+    "it makes from costs in Python: a configuration cannot say them";
+constexpr char kWholeBackwardNearest[] = "schedule=1f1b, or engine fsdp";
+
 bool shard_broken(const Setting&, const Strategy& s) {
   return s.shard_group > 0 && !is_gemini(s) &&
          (s.pipeline > 1 || s.tensor > 1 || s.context > 1);
@@ -277,6 +282,10 @@ constexpr Rule kRules[] = {
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "hybrid_parallel_plugin.py: pp_style",
      gpipe_broken, told<kGpipe, kGpipeNearest>},
+    {"whole-backward",
+     "hpcaitech/ColossalAI colossalai/pipeline/schedule/v_schedule.py: "
+     "PipelineGraph",
+     split_backward_broken, told<kWholeBackward, kWholeBackwardNearest>},
     {"shard-alone",
      "hpcaitech/ColossalAI colossalai/booster/plugin/low_level_zero_plugin.py: "
      "extra_dp_size",

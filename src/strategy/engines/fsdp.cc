@@ -5,6 +5,7 @@
 #include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
 #include "strategy/engines/rules.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
@@ -94,6 +95,29 @@ Misfit explain_few_batches(const Setting& g, const Strategy& s) {
                         nearest_sizes({"pp", &Strategy::pipeline}, s.pipeline,
                                       few_batches_broken, g, s)));
 }
+
+// torch's ZB1P is a multi-stage schedule, and it has no ZB2P.
+bool zero_bubble_broken(const Setting&, const Strategy& s) {
+  return s.schedule == Schedule::zb_h2 ||
+         (s.schedule == Schedule::zb_h1 && s.virtual_stages == 1);
+}
+Misfit explain_zero_bubble(const Setting&, const Strategy& s) {
+  if (s.schedule == Schedule::zb_h1)
+    return because(
+        "InterleavedZeroBubble, torch's ZB-H1, runs several chunks a stage, "
+        "and vpp is 1",
+        "vpp 2, or schedule=1f1b");
+  return because("torch.distributed.pipelining has no ZB-H2",
+                 "schedule=zb-h1 with vpp 2");
+}
+
+bool split_op_broken(const Setting&, const Strategy& s) {
+  return splits_backward(s.schedule) && s.recompute.op;
+}
+constexpr char kSplitOp[] =
+    "recompute=selective:op caches what one backward uses once, and this "
+    "schedule runs it in two";
+constexpr char kSplitOpNearest[] = "recompute=full or none, or schedule=1f1b";
 
 bool offload_broken(const Setting&, const Strategy& s) {
   const auto [optimizer, parameters] = s.offload;
@@ -221,6 +245,12 @@ constexpr Rule kRules[] = {
      "pytorch/pytorch torch/distributed/pipelining/schedules.py: "
      "PipelineScheduleSingle",
      few_batches_broken, explain_few_batches},
+    {"zero-bubble-chunks",
+     "pytorch/pytorch torch/distributed/pipelining/schedules.py: "
+     "ScheduleInterleavedZeroBubble",
+     zero_bubble_broken, explain_zero_bubble},
+    {"split-backward-recomputes", "areal-project/AReaL pull request 916",
+     split_op_broken, told<kSplitOp, kSplitOpNearest>},
     {"no-buckets",
      "pytorch/pytorch torch/distributed/fsdp/_fully_shard/"
      "_fsdp_param_group.py",

@@ -23,6 +23,16 @@ Misfit explain_gpipe(const Setting&, const Strategy&) {
                  "schedule=1f1b");
 }
 
+bool whole_backward_broken(const Setting& g, const Strategy& s) {
+  return !g.workload.framework.splits_backward && split_backward_broken(g, s);
+}
+constexpr char kWholeBackward[] =
+    "Megatron-LM runs 1F1B and interleaved 1F1B with whole backwards; zero "
+    "bubble is its fork's";
+constexpr char kWholeBackwardNearest[] =
+    "schedule=1f1b, or interleaved with vpp; --engine-version "
+    "megatron-zero-bubble, or --engine fsdp";
+
 bool fsdp_pipeline_broken(const Setting&, const Strategy& s) {
   return s.zero >= kGradientSharding && s.pipeline > 1;
 }
@@ -185,6 +195,10 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py: "
      "get_forward_backward_func",
      gpipe_broken, explain_gpipe},
+    {"whole-backward",
+     "NVIDIA/Megatron-LM issue 1399; "
+     "megatron/core/pipeline_parallel/schedules.py",
+     whole_backward_broken, told<kWholeBackward, kWholeBackwardNearest>},
     {"fsdp-without-pipeline",
      "NVIDIA/Megatron-LM megatron/core/distributed/fsdp/mcore_fsdp_adapter.py: "
      "_get_dp_tp_mesh lays all ranks out as dp_cp, ep, tp (core 0.16.1)",

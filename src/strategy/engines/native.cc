@@ -94,6 +94,12 @@ constexpr char kRecompute[] =
 constexpr char kRecomputeNearest[] =
     "any of attention, norms, activation; or full";
 
+constexpr char kWholeBackward[] =
+    "the executor runs backward whole: it keeps nothing for weight gradients "
+    "that come later";
+constexpr char kWholeBackwardNearest[] =
+    "schedule=1f1b, gpipe or interleaved; --engine fsdp";
+
 /// Key/value heads of one rank, of tensor and, under Ulysses, of context.
 int head_parts(const Strategy& s) {
   const bool trades = s.context > 1 && s.context_kind == ContextKind::ulysses;
@@ -146,6 +152,8 @@ constexpr Rule kRules[] = {
      told<kRecompute, kRecomputeNearest>},
     {"executed-offload", kSource, offload_broken,
      told<kOffload, kOffloadNearest>},
+    {"executed-schedule", kSource, split_backward_broken,
+     told<kWholeBackward, kWholeBackwardNearest>},
     {"executed-key-heads", kSource, key_heads_broken, explain_key_heads},
     {"executed-experts", kSource, experts_broken,
      told<kExperts, kExpertsNearest>},

@@ -4,6 +4,7 @@
 
 #include "base/quote.h"
 #include "strategy/engines/rules.h"
+#include "strategy/schedule.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
@@ -92,9 +93,28 @@ Misfit explain_layers(const Setting& g, const Strategy& s) {
   return because(why_layers(layers, s), nearest);
 }
 
+/// Chunks of a stage that a schedule runs: from `least` to `most`.
+struct ChunkRange {
+  int least, most;
+};
+
+ChunkRange chunks_of(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::gpipe:
+    case Schedule::one_f_one_b:
+    case Schedule::zb_h2:
+      break;
+    case Schedule::interleaved:
+      return {2, kMaxSize};
+    case Schedule::zb_h1:
+      return {1, kMaxSize};
+  }
+  return {1, 1};
+}
+
 bool schedule_broken(const Setting&, const Strategy& s) {
-  const bool interleaved = s.schedule == Schedule::interleaved;
-  return interleaved != (s.virtual_stages > 1);
+  const ChunkRange range = chunks_of(s.schedule);
+  return s.virtual_stages < range.least || range.most < s.virtual_stages;
 }
 
 Misfit explain_schedule(const Setting&, const Strategy& s) {
@@ -111,12 +131,25 @@ Misfit explain_schedule(const Setting&, const Strategy& s) {
 }
 
 bool interleaved_alone(const Setting&, const Strategy& s) {
-  return s.schedule == Schedule::interleaved && s.pipeline == 1;
+  return sends_beside(s.schedule) && s.pipeline == 1;
 }
 
-Misfit explain_interleaved_alone(const Setting&, const Strategy&) {
-  return because("schedule interleaved needs a pipeline, and pp is 1",
+Misfit explain_interleaved_alone(const Setting&, const Strategy& s) {
+  return because(fmt::format("schedule {} needs a pipeline, and pp is 1",
+                             to_text(s.schedule)),
                  "pp 2, or vpp 1 with schedule=1f1b");
+}
+
+bool split_frozen_broken(const Setting& g, const Strategy& s) {
+  return splits_backward(s.schedule) && g.workload.adapters.any();
+}
+
+Misfit explain_split_frozen(const Setting&, const Strategy& s) {
+  return because(
+      fmt::format("schedule {} fills its bubble with weight gradients, and "
+                  "frozen weights have none",
+                  to_text(s.schedule)),
+      "schedule=1f1b, or no --lora");
 }
 
 std::int64_t replicas(const Strategy& s) {
@@ -124,7 +157,7 @@ std::int64_t replicas(const Strategy& s) {
 }
 
 bool rounds_broken(const Setting& g, const Strategy& s) {
-  return s.schedule == Schedule::interleaved &&
+  return s.virtual_stages > 1 &&
          g.workload.global_batch / replicas(s) % s.pipeline != 0;
 }
 
@@ -192,6 +225,8 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/training/arguments.py: "
      "pipeline_model_parallel_size > 1 with the interleaved schedule",
      interleaved_alone, explain_interleaved_alone},
+    {"split-backward-trains", "Qi et al. 2024, arXiv 2401.10241, section 2",
+     split_frozen_broken, explain_split_frozen},
     {"interleaved-rounds",
      "NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py; "
      "Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2",
@@ -215,6 +250,10 @@ constexpr Rule kRules[] = {
 };
 
 }  // namespace
+
+bool split_backward_broken(const Setting&, const Strategy& s) {
+  return splits_backward(s.schedule);
+}
 
 std::span<const Rule> pipeline_rules() { return kRules; }
 

@@ -109,6 +109,9 @@ bool stores_otherwise(const Workload& workload);
 
 bool has_experts(const ModelSpec& model);
 
+/// Whether the schedule computes weight gradients on their own.
+bool split_backward_broken(const Setting& setting, const Strategy& strategy);
+
 /// The first layer for which `test` holds, or null. Equal neighbours cost one
 /// test.
 template <class Test>
