@@ -107,7 +107,7 @@ constexpr Flag kLimits[] = {
     text("--micro-batch", "LIST", "sequences of a micro-batch (all)",
          &Flags::micro_batch),
     text("--schedule", "LIST",
-         "1f1b, gpipe, interleaved, zb-h1, zb-h2 (the first three)",
+         "schedules, as zb-h1,zb-v (1f1b, gpipe, interleaved)",
          &Flags::schedule),
 };
 

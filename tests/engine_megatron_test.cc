@@ -46,7 +46,9 @@ void whole(SettingCase& w) { w.workload.framework.splits_backward = false; }
 
 constexpr RuleRow kRows[] = {
     {"no-gpipe", keep, "pp=2", keep, "pp=2,schedule=gpipe"},
-    {"whole-backward", zero_bubble, "pp=2,schedule=zb-h2", keep,
+    {"whole-backward", zero_bubble, "pp=2,schedule=zb-v", keep,
+     "pp=2,schedule=dualpipe-v"},
+    {"whole-backward", zero_bubble, "pp=2,schedule=zb-h2", whole,
      "pp=2,schedule=zb-h1"},
     {"fsdp-without-pipeline", keep, "pp=2,zero=1", keep, "pp=2,zero=2"},
     {"offload-optimizer-to-cpu-only", keep, "zero=1,offload=cpu", keep,

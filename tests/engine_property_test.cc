@@ -136,7 +136,7 @@ Strategy usual_strategy(std::mt19937& random, const SettingCase& world) {
   if (random() % 2 == 0)
     s.recompute =
         parse_recompute(random() % 2 == 0 ? "selective:norms" : "selective:op");
-  if (random() % 4 == 0) s.schedule = any_of<Schedule>(random, 5);
+  if (random() % 4 == 0) s.schedule = any_of<Schedule>(random, 7);
   s.context_kind = any_of<ContextKind>(random, 2);
   if (random() % 3 == 0) s.tuning = any_tuning(random);
   return s;

@@ -224,8 +224,8 @@ TEST_CASE("Megatron-LM's arguments say the model and the plan") {
 }
 
 TEST_CASE("torchtitan's file says mesh, batch and recomputation") {
-  const Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
-  travel("torchtitan", question, [](const Trip& trip) {
+  Question question = question_for("llama3-8b", "fsdp", Precision::fp32);
+  const auto check = [](const Trip& trip) {
     Strategy sent = without(trip.sent, no_tuning, lone_shard);
     if (sent.recompute.layers > 0) return;               // every layer or none
     if (sent.tensor > 1) sent.sequence_parallel = true;  // always there
@@ -234,7 +234,11 @@ TEST_CASE("torchtitan's file says mesh, batch and recomputation") {
     CHECK(to_text(read) == to_text(sent));
     CHECK(trip.read.sequence == 2048);
     CHECK(trip.read.global_batch == 64);
-  });
+  };
+  travel("torchtitan", question, check);
+  question.limits.schedule = {Schedule::zb_h1, Schedule::zb_v,
+                              Schedule::dualpipe_v};
+  travel("torchtitan", question, check);
 }
 
 TEST_CASE("accelerate's file says mesh, offload and precision") {

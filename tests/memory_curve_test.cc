@@ -23,6 +23,11 @@ Question as_fsdp(Question question) {
   return question;
 }
 
+Question by_fsdp(Question question) {
+  question.engines = {&find_engine("fsdp")};
+  return question;
+}
+
 }  // namespace
 
 TEST_CASE("the simulated curve peaks at the ledger's bytes, on every stage") {
@@ -39,8 +44,8 @@ TEST_CASE("the simulated curve peaks at the ledger's bytes, on every stage") {
                 split_schedules()),
       scheduled(asked("mixtral-8x7b", "dgx-h100", 32, 4096, 64),
                 split_schedules()),
-      as_fsdp(scheduled(asked("llama3-8b", "dgx-h100", 16, 4096, 64),
-                        split_schedules())),
+      scheduled(by_fsdp(asked("llama3-8b", "dgx-h100", 16, 4096, 64)),
+                split_schedules()),
   };
   unsigned seed = 40;
   for (const Question& q : questions) {

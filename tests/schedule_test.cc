@@ -125,11 +125,16 @@ TEST_CASE("weights fill the gaps of a split backward as the figure shows") {
 }
 
 TEST_CASE("weights come once, after their backward, and that after forward") {
-  for (const auto kind : {Schedule::zb_h1, Schedule::zb_h2})
+  for (const auto kind :
+       {Schedule::zb_h1, Schedule::zb_h2, Schedule::zb_v, Schedule::dualpipe_v})
     for (const int p : {2, 3, 4, 8})
       for (const int m : {p, 2 * p, 3 * p, 7 * p})
         for (const int v : {1, 2, 3}) {
+          const bool is_v =
+              kind == Schedule::zb_v || kind == Schedule::dualpipe_v;
+          if (is_v != (v == 2) && kind != Schedule::zb_h1) continue;
           if (v > 1 && kind == Schedule::zb_h2) continue;
+          if (m < 2 * p && kind == Schedule::dualpipe_v) continue;
           const Strategy s = pipeline_of(p, v, kind);
           for (int stage = 0; stage < p; ++stage) {
             std::map<std::pair<int, int>, PassPart> last;
@@ -137,7 +142,8 @@ TEST_CASE("weights come once, after their backward, and that after forward") {
               const std::pair key{pass.chunk, pass.micro_batch};
               const bool first = !last.contains(key);
               REQUIRE(first == (pass.part == PassPart::forward));
-              if (pass.part == PassPart::inputs)
+              if (pass.part == PassPart::inputs ||
+                  pass.part == PassPart::backward)
                 REQUIRE(last[key] == PassPart::forward);
               if (pass.part == PassPart::weights)
                 REQUIRE(last[key] == PassPart::inputs);
@@ -145,7 +151,9 @@ TEST_CASE("weights come once, after their backward, and that after forward") {
             }
             REQUIRE(last.size() == static_cast<std::size_t>(m * v));
             for (const auto& [key, part] : last)
-              REQUIRE(part == PassPart::weights);
+              REQUIRE((part == PassPart::weights ||
+                       (part == PassPart::backward &&
+                        kind == Schedule::dualpipe_v)));
           }
         }
 }
@@ -161,4 +169,33 @@ TEST_CASE("split backwards hold as many micro-batches as the paper says") {
         CHECK(most_held(pipeline_of(p, 1, Schedule::zb_h2), stage, m,
                         PassPart::weights) == std::min(2 * p - 1, m));
       }
+}
+
+TEST_CASE("a V holds what its papers say, on every stage alike") {
+  // Chunks of half a stage: arXiv 2401.10241, section 6: ZB-V as 1F1B, 2p of
+  // them; deepseek-ai/DualPipe, README: PP + 1 for PP = 2p chunks.
+  for (const int p : {2, 3, 4, 8})
+    for (const int m : {2 * p, 3 * p + 1, 6 * p})
+      for (int stage = 0; stage < p; ++stage) {
+        CHECK(most_held(pipeline_of(p, 2, Schedule::zb_v), stage, m,
+                        PassPart::weights) == 2 * p);
+        CHECK(most_held(pipeline_of(p, 2, Schedule::dualpipe_v), stage, m,
+                        PassPart::weights) <= 2 * p + 1);
+      }
+}
+
+TEST_CASE("a V runs its passes as its authors order them") {
+  // torch, test/distributed/pipelining: ZBV of two ranks, four micro-batches.
+  const Strategy v = pipeline_of(2, 2, Schedule::zb_v);
+  CHECK(told(v, 0, 4) ==
+        "F0.0 F1.0 F2.0 F0.1 B0.1 W0.1 F1.1 B1.1 W1.1 F3.0 B0.0 W0.0 F2.1 B2.1 "
+        "W2.1 B1.0 W1.0 F3.1 B3.1 W3.1 B2.0 W2.0 B3.0 W3.0");
+  // DualPipeV: the eight steps of dualpipev.py, by hand.
+  const Strategy dual = pipeline_of(2, 2, Schedule::dualpipe_v);
+  CHECK(told(dual, 0, 4) ==
+        "F0.0 F1.0 F2.0 F0.1 B0.1 W0.1 F1.1 F3.0 BW1.1 F2.1 BW0.0 BW2.1 F3.1 "
+        "BW1.0 BW3.1 B2.0 W2.0 B3.0 W3.0");
+  CHECK(told(dual, 1, 4) ==
+        "F0.0 F0.1 F1.0 F1.1 F2.0 BW0.1 F2.1 BW0.0 F3.0 BW1.1 F3.1 BW1.0 BW2.1 "
+        "BW2.0 B3.1 B3.0 W3.1 W3.0");
 }

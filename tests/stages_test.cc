@@ -111,6 +111,22 @@ TEST_CASE("chunks run through the stages in turn") {
   CHECK(stages[2].layers() == 4);
 }
 
+TEST_CASE("a V holds both ends of the model on its first stage") {
+  const Strategy v = parse_strategy("pp=4,schedule=zb-v", 0);
+  CHECK(v.virtual_stages == 2);
+  const auto stages = stage_shapes(kinds_of(3, 13), v);
+  CHECK(stages[0].chunks[0].has_embedding);
+  CHECK(stages[0].chunks[1].has_head);
+  CHECK(stages[1].chunks[0].layers_of_kind == Counts{1, 1});
+  for (int u = 0; u < 8; ++u) {
+    const int stage = stage_of(v, u);
+    CHECK(stage == std::min(u, 7 - u));
+    CHECK(virtual_stage(v, stage, u / 4) == u);
+  }
+  // A list of stages names both chunks of each.
+  CHECK(chunks_of(16, "pp=2,schedule=zb-v,stages=4-12") == Counts{2, 6, 6, 2});
+}
+
 TEST_CASE("chunks in flight follow the schedule") {
   const struct {
     const char* strategy;

@@ -81,8 +81,10 @@ double bubble(const Walked& w) {
 TEST_CASE("bubbles of zero-bubble schedules are the papers'") {
   // arXiv 2401.10241, section 2 and table 2: (p - 1)(F + B - W) of ZB-H1 and
   // (p - 1)(F + B - 2W) of ZB-H2, with F = B = W = 1.
-  Question q = asked("gpt:layers=48,hidden=1024,heads=16,vocab=50304",
-                     "dgx-a100-80", 16, 1024, 192);
+  const Question q =
+      scheduled(asked("gpt:layers=32,hidden=1024,heads=16,vocab=50304",
+                      "dgx-a100-80", 16, 1024, 192),
+                split_schedules());
   for (const int p : {2, 4, 8, 16})
     for (const int m : {2 * p, 3 * p, 3 * p + 1, 5 * p}) {
       const std::string cut = "pp=" + std::to_string(p) + ",schedule=";
@@ -94,6 +96,13 @@ TEST_CASE("bubbles of zero-bubble schedules are the papers'") {
       CHECK(bubble(h1) == doctest::Approx(p - 1).epsilon(1e-12));
       const Walked h2 = equal_thirds(q, parse_strategy(cut + "zb-h2", 16), m);
       CHECK(bubble(h2) == doctest::Approx(0).epsilon(1e-12));
+      // Section 6: no bubble in a V, with as much memory as 1F1B. DualPipeV:
+      // README of deepseek-ai/DualPipe, (PP/2 - 1)(F&B + B - 3W) of chunks half
+      // as long, where F&B takes F + B and B is both parts: p - 1.
+      CHECK(bubble(equal_thirds(q, parse_strategy(cut + "zb-v", 16), m)) ==
+            doctest::Approx(0).epsilon(1e-12));
+      CHECK(bubble(equal_thirds(q, parse_strategy(cut + "dualpipe-v", 16),
+                                m)) <= (p - 1) * (1 + 1e-12));
       // Both end when the last stage, p - 1 behind the first, has done its
       // work: the step waits for the gradient norm of all.
       for (const Walked* walked : {&h1, &h2})

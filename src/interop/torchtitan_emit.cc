@@ -49,6 +49,10 @@ const char* schedule_name(const Strategy& s) {
       return "Interleaved1F1B";
     case Schedule::zb_h1:
       return "InterleavedZeroBubble";
+    case Schedule::zb_v:
+      return "ZBVZeroBubble";
+    case Schedule::dualpipe_v:
+      return "DualPipeV";
     case Schedule::zb_h2:
     case Schedule::one_f_one_b:
       break;

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <sstream>
+#include <string_view>
 #include <toml.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/quote.h"
 #include "interop/findings.h"
 #include "interop/sharding.h"
 #include "interop/torchtitan.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
@@ -191,19 +194,33 @@ class Reader : private Reading {
     read_pipeline();
   }
 
+  void read_schedule(const std::string& name) {
+    constexpr std::pair<std::string_view, Schedule> kSchedules[] = {
+        {"1F1B", Schedule::one_f_one_b},
+        {"GPipe", Schedule::gpipe},
+        {"Interleaved1F1B", Schedule::interleaved},
+        {"InterleavedZeroBubble", Schedule::zb_h1},
+        {"ZBVZeroBubble", Schedule::zb_v},
+        {"DualPipeV", Schedule::dualpipe_v}};
+    for (const auto& known : kSchedules) {
+      if (known.first != name) continue;
+      c_.strategy.schedule = known.second;
+      return;
+    }
+    find(Severity::advice, "schedule-not-counted",
+         "parallelism.pipeline_parallel_schedule",
+         fmt::format("{} is timed as 1F1B", quote(name)),
+         "1F1B, GPipe, Interleaved1F1B, InterleavedZeroBubble, ZBVZeroBubble "
+         "or DualPipeV",
+         "pytorch/pytorch torch/distributed/pipelining/schedules.py");
+  }
+
   void read_pipeline() {
     Strategy& s = c_.strategy;
     if (s.pipeline == 1) return;
     const std::string name =
         word("parallelism", "pipeline_parallel_schedule", "1F1B");
-    if (name == "GPipe") s.schedule = Schedule::gpipe;
-    if (name == "Interleaved1F1B") s.schedule = Schedule::interleaved;
-    if (name != "GPipe" && name != "1F1B" && name != "Interleaved1F1B")
-      find(Severity::advice, "schedule-not-counted",
-           "parallelism.pipeline_parallel_schedule",
-           fmt::format("{} is timed as 1F1B", quote(name)),
-           "1F1B, GPipe or Interleaved1F1B",
-           "pytorch/pytorch torch/distributed/pipelining/schedules.py");
+    read_schedule(name);
     const int first =
         whole("parallelism", "pipeline_parallel_first_stage_less_layers", 1);
     const int last =
@@ -215,8 +232,8 @@ class Reader : private Reading {
       const int layers = layer_count(*given_.model) + first + last;
       s.virtual_stages =
           std::max(1, static_cast<int>(divide_up(layers, each)) / s.pipeline);
-    } else if (s.schedule == Schedule::interleaved) {
-      s.virtual_stages = 2;  // the least it runs with
+    } else if (sends_beside(s.schedule)) {
+      s.virtual_stages = 2;  // the least they run with
     }
     s.micro_batch = std::max(
         1, whole("parallelism", "pipeline_parallel_microbatch_size", 1));

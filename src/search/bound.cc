@@ -116,7 +116,7 @@ const StepBound::States& StepBound::states(const StepParts& parts,
   Strategy key = parts.strategy;
   key.recompute = {};
   key.micro_batch = 1;
-  key.schedule = Schedule::one_f_one_b;
+  if (!folds(key)) key.schedule = Schedule::one_f_one_b;
   key.offload = {};
   const auto [found, added] =
       states_.try_emplace(std::pair{&parts.engine, std::move(key)});

@@ -71,6 +71,7 @@ Strategy shape_key(const Strategy& s) {
   Strategy key;
   key.pipeline = s.pipeline;
   key.virtual_stages = s.virtual_stages;
+  if (folds(s)) key.schedule = s.schedule;
   key.ends_as_layers = s.ends_as_layers;
   key.stage_layers = s.stage_layers;
   return key;
@@ -129,7 +130,8 @@ ChunkSeconds chunk_seconds(const StepParts& parts, const LayerPaces& paces,
 /// Sends on their own lane run from the first forward to the last backward of
 /// stage 0: two for each chunk, but for the ends.
 Seconds sent_beside(const Strategy& strategy, Seconds send, double repeats) {
-  const int ends = strategy.pipeline == 2 ? 1 : 0;
+  const int of_two = folds(strategy) ? 2 : 1;  // where a V turns there is none
+  const int ends = strategy.pipeline == 2 ? of_two : 0;
   const int sends = 2 * strategy.virtual_stages - ends;
   return send * (static_cast<double>(sends) * repeats);
 }

@@ -11,8 +11,7 @@
 namespace ztplan {
 namespace {
 
-/// Recipe ids of one segment. Where the schedule splits backward, `backward` is
-/// -1 and `inputs` and `weights` are not.
+/// Recipe ids of one segment. Parts that the schedule does not run are -1.
 struct SegmentIds {
   int forward, backward, inputs, weights;
   int gather, reduce, reduce_last;  // -1: nothing to do
@@ -166,11 +165,11 @@ TaskId StepBuilder::add(int recipe, int stage, Lane lane, TaskKind kind,
 
 void StepBuilder::add_backward(Recipe backward, SegmentIds& ids) {
   ids.backward = ids.inputs = ids.weights = -1;
-  if (!splits_backward(s_.schedule)) {
-    ids.backward = builder_.add_recipe(std::move(backward));
-    return;
-  }
+  const bool splits = splits_backward(s_.schedule);
   SplitBackward split = split_backward(backward);
+  if (!splits || s_.schedule == Schedule::dualpipe_v)
+    ids.backward = builder_.add_recipe(std::move(backward));
+  if (!splits) return;
   ids.inputs = builder_.add_recipe(std::move(split.inputs));
   ids.weights = builder_.add_recipe(std::move(split.weights));
 }
@@ -284,11 +283,12 @@ void StepBuilder::reduce_after(int stage, const Pass& pass,
 }
 
 /// Boundary activations or their gradients, to the next stage in the pass's
-/// direction.
+/// direction; nothing where a V turns.
 TaskId StepBuilder::send(int stage, const Pass& pass, TaskId computed) {
-  const int u = pass.chunk * s_.pipeline + stage;
+  const int u = virtual_stage(s_, stage, pass.chunk);
   const bool forward = pass.part == PassPart::forward;
-  if (send_recipe_ < 0 || u == (forward ? virtual_count_ - 1 : 0))
+  if (send_recipe_ < 0 || u == (forward ? virtual_count_ - 1 : 0) ||
+      stage_of(s_, forward ? u + 1 : u - 1) == stage)
     return computed;
   return add(send_recipe_, stage,
              sends_beside(s_.schedule) ? Lane::pipeline : Lane::compute,
@@ -327,7 +327,7 @@ void StepBuilder::run(int stage, const Pass& pass) {
     reduce_after(stage, pass, run_of, ends.sent);
   if (pass.part == PassPart::weights) return;
   auto& table = pass.part == PassPart::forward ? forward_ : backward_;
-  table[at(pass.chunk * s_.pipeline + stage, pass.micro_batch)] = ends;
+  table[at(virtual_stage(s_, stage, pass.chunk), pass.micro_batch)] = ends;
 }
 
 void StepBuilder::build_stage(int stage) {
@@ -352,7 +352,7 @@ void StepBuilder::join_stages() {
 /// finalize_model_grads.py, _allreduce_word_embedding_grads.
 void StepBuilder::sync_tied_embedding() {
   const ModelSpec& model = parts_.setting.model;
-  if (!model.tied || s_.pipeline == 1) return;
+  if (!model.tied || s_.pipeline == 1 || folds(s_)) return;
   const std::int64_t table =
       divide_up(parts_.sizes.vocab, s_.tensor) * model.hidden;
   // The executor's shards of both copies are of equal elements.

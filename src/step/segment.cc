@@ -19,6 +19,11 @@ struct LayerSegments {
   std::vector<Segment> kept, rebuilt;  // by kind
 };
 
+/// Whether embedding and head lie on different stages.
+bool ends_apart(const Strategy& strategy) {
+  return strategy.pipeline > 1 && !folds(strategy);
+}
+
 FlatShare layer_flat(const StepParts& parts, std::size_t kind) {
   const Layer& layer = parts.kinds.kinds[kind];
   return {parts.sizes.shares[kind],
@@ -45,7 +50,7 @@ std::vector<FlatShare> head_flats(const StepParts& parts) {
   if (ends.norm > 0) flats.push_back(end_flat(parts, ends.norm, ends.norm));
   flats.push_back(end_flat(parts, ends.head, 0));
   flats.back().borrowed =
-      parts.setting.model.tied && parts.strategy.pipeline == 1;
+      parts.setting.model.tied && !ends_apart(parts.strategy);
   return flats;
 }
 
@@ -75,7 +80,7 @@ std::int64_t embedding_segment_share(const StepParts& parts) {
 
 /// A tied head is the embedding where one stage holds both.
 std::int64_t head_segment_share(const StepParts& parts) {
-  const bool copy = !parts.setting.model.tied || parts.strategy.pipeline > 1;
+  const bool copy = !parts.setting.model.tied || ends_apart(parts.strategy);
   const EndShare& ends = parts.sizes.end_share;
   return ends.norm + (copy ? ends.head : 0);
 }

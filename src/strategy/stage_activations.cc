@@ -19,6 +19,7 @@ struct ChunkActivations {
   std::int64_t pending = 0;      // of split backwards, until their weights
   std::int64_t working = 0;      // above all
   std::int64_t kept() const { return saved + checkpoints + embedding; }
+  std::int64_t all() const { return kept() + pending; }
   auto operator<=>(const ChunkActivations&) const = default;
 };
 
@@ -246,16 +247,20 @@ class SplitWalk {
 
   void take(PassPart part, std::size_t chunk) {
     Count& count = counts_[chunk];
+    const bool has_head = place_.shape.chunks[chunk].has_head;
     if (part == PassPart::forward) {
       ++count.saved;
-      if (place_.shape.chunks[chunk].has_head) consider(held(0), moments_.loss);
+      if (!has_head) return;
+      consider(held(0), moments_.loss);
+      ++losses_;
       return;
     }
     if (part == PassPart::weights) {
       --count.pending;
       return;
     }
-    consider(held(chunks_[chunk].working), moments_.backward);
+    if (has_head) --losses_;
+    consider(held(working(chunk)), moments_.backward);
     --count.saved;
     if (part == PassPart::inputs) ++count.pending;
   }
@@ -275,16 +280,29 @@ class SplitWalk {
     return sum;
   }
 
+  /// Of a backward, beside what `hold_loss` holds in backward of any chunk: the
+  /// loss of the head's. Beside those of others one may wait.
+  std::int64_t working(std::size_t chunk) const {
+    const std::int64_t own = chunks_[chunk].working;
+    if (!place_.shape.has_head() || place_.shape.chunks[chunk].has_head)
+      return own;
+    const EndActivations& ends = place_.sizes.ends;
+    const std::int64_t waiting =
+        capped_product(losses_, (ends.head + ends.loss_saved).value);
+    const bool stays =
+        loss_until(place_.keeps, place_.setting.workload) == Phase::backward;
+    const std::int64_t held = stays ? ends.logits.value : 0;
+    return std::max<std::int64_t>(0, own + waiting - held);
+  }
+
   static void consider(const ChunkActivations& held, ChunkActivations& most) {
-    const auto all = [](const ChunkActivations& a) {
-      return a.kept() + a.pending + a.working;
-    };
-    if (all(held) > all(most)) most = held;
+    if (held.all() + held.working > most.all() + most.working) most = held;
   }
 
   const Place& place_;
   Chunks chunks_;
   boost::container::small_vector<Count, 16> counts_;
+  std::int64_t losses_ = 0;  // whose backward has not begun
   FullMoments moments_;
 };
 
@@ -300,11 +318,9 @@ void hold_split(const Place& p, Ledger& book) {
   const ChunkActivations both = common(backward, loss);
   hold_passes(p, both, book);
   const auto more = [&](const ChunkActivations& than, Phase phase) {
-    hold(book,
-         on_device(Term::activations,
-                   than.kept() + than.pending - both.kept() - both.pending,
-                   {phase, phase}, "more of them at that moment",
-                   "arXiv 2401.10241, section 2"));
+    hold(book, on_device(Term::activations, than.all() - both.all(),
+                         {phase, phase}, "more of them at that moment",
+                         "arXiv 2401.10241, section 2"));
   };
   more(loss, Phase::loss);
   more(backward, Phase::backward);

@@ -57,13 +57,15 @@ Bytes most_in_motion(const Ledger& book) {
 }
 
 /// Receive buffers of a stage, two for each neighbour: one is read while the
-/// next fills.
+/// next fills. In a V a neighbour sends activations and gradients.
 void hold_receives(const Place& p, Ledger& book) {
   const int last = p.strategy.pipeline - 1;
-  const bool wraps = p.strategy.virtual_stages > 1 && last > 0;
+  const bool is_v = folds(p.strategy);
+  const bool wraps = p.strategy.virtual_stages > 1 && last > 0 && !is_v;
   const std::int64_t before = p.stage > 0 || wraps ? 1 : 0;
   const std::int64_t after = p.stage < last || wraps ? 1 : 0;
-  const std::int64_t bytes = 2 * (before + after) * p.sizes.boundary.value;
+  const std::int64_t bytes =
+      (is_v ? 4 : 2) * (before + after) * p.sizes.boundary.value;
   hold(book,
        on_device(Term::buffers, bytes, kPasses, "pipeline receive buffers",
                  "Megatron-LM, core/pipeline_parallel/p2p_communication.py"));

@@ -56,15 +56,29 @@ std::vector<int> even_chunks(int layers, const Strategy& s) {
 std::vector<int> listed_chunks(const Strategy& s) {
   if (lists_chunks(s)) return s.stage_layers;
   std::vector<int> listed;
-  for (int v = 0; v < s.virtual_stages; ++v) {
-    for (const int count : s.stage_layers) {
-      listed.push_back(count / s.virtual_stages);
-    }
+  for (int u = 0; u < s.pipeline * s.virtual_stages; ++u) {
+    const auto stage = static_cast<std::size_t>(stage_of(s, u));
+    listed.push_back(s.stage_layers[stage] / s.virtual_stages);
   }
   return listed;
 }
 
 }  // namespace
+
+bool folds(const Strategy& s) {
+  return s.schedule == Schedule::zb_v || s.schedule == Schedule::dualpipe_v;
+}
+
+int virtual_stage(const Strategy& s, int stage, int chunk) {
+  const bool goes_up = folds(s) && chunk % 2 == 1;
+  return chunk * s.pipeline + (goes_up ? s.pipeline - 1 - stage : stage);
+}
+
+int stage_of(const Strategy& s, int virtual_stage) {
+  const int stage = virtual_stage % s.pipeline;
+  const bool goes_up = folds(s) && virtual_stage / s.pipeline % 2 == 1;
+  return goes_up ? s.pipeline - 1 - stage : stage;
+}
 
 int ChunkShape::layers() const {
   return std::accumulate(layers_of_kind.begin(), layers_of_kind.end(), 0);
@@ -125,7 +139,8 @@ std::vector<StageShape> stage_shapes(const LayerKinds& kinds,
     }
     chunk.has_embedding = c == 0;
     chunk.has_head = c + 1 == counts.size();
-    stages[c % stages.size()].chunks.push_back(std::move(chunk));
+    const int stage = stage_of(s, static_cast<int>(c));
+    stages[static_cast<std::size_t>(stage)].chunks.push_back(std::move(chunk));
   }
   return stages;
 }

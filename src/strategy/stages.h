@@ -8,6 +8,16 @@
 
 namespace ztplan {
 
+/// Whether a stage holds the two chunks that lie alike from the ends of the
+/// model, so that they form a V: stage s chunks s and 2 pipeline - 1 - s. Else
+/// chunk c runs on stage c % pipeline. Source: arXiv 2401.10241, section 6.
+bool folds(const Strategy& strategy);
+
+/// The place in the model of the `chunk`-th chunk of a stage, and the stage of
+/// the chunk at that place.
+int virtual_stage(const Strategy& strategy, int stage, int chunk);
+int stage_of(const Strategy& strategy, int virtual_stage);
+
 /// Layers that run without leaving a device: a virtual stage.
 struct ChunkShape {
   std::vector<int> layers_of_kind;  // counts, indexed as LayerKinds::kinds
@@ -26,13 +36,13 @@ struct StageShape {
   bool has_head() const;
 };
 
-/// Layers of each of pipeline * virtual_stages chunks in execution order
-/// (chunk c runs on stage c % pipeline). Even; or with embedding and loss
-/// counted as one layer each (`ends_as_layers`, Megatron-LM's
-/// account_for_embedding_in_pipeline_split and account_for_loss_...; it allows
-/// either alone too, ztplan takes both or none); or as `stage_layers` says: one
-/// number a chunk in this order, or one a stage, divided evenly over its
-/// chunks. Empty when the layers do not divide so.
+/// Layers of each of pipeline * virtual_stages chunks in execution order. Even;
+/// or with embedding and loss counted as one layer each (`ends_as_layers`,
+/// Megatron-LM's account_for_embedding_in_pipeline_split and
+/// account_for_loss_...; it allows either alone too, ztplan takes both or
+/// none); or as `stage_layers` says: one number a chunk in this order, or one a
+/// stage, divided evenly over its chunks. Empty when the layers do not divide
+/// so.
 std::vector<int> chunk_layers(int layers, const Strategy& strategy);
 
 /// Whether `chunk_layers` is not empty. Allocates nothing.

@@ -14,9 +14,18 @@
 
 namespace ztplan {
 
-/// ZB-H1 and ZB-H2 split backward so that weight gradients fill the bubble: Qi
-/// et al., arXiv 2401.10241.
-enum class Schedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2 };
+/// ZB-H1, ZB-H2 and ZB-V split backward so that weight gradients fill the
+/// bubble: Qi et al., arXiv 2401.10241 and 2405.15362. DualPipeV: DeepSeek-V3,
+/// arXiv 2412.19437, cut in half.
+enum class Schedule {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  zb_h2,
+  zb_v,
+  dualpipe_v
+};
 enum class ContextKind { ring, ulysses };
 enum class OffloadTier { none, cpu, nvme };
 enum class Precision { fp32, fp16, bf16, fp8 };
@@ -168,8 +177,9 @@ constexpr int kMaxDevices = 1'000'000'000;
 /// `parse_strategy` reads it back to an equal value.
 std::string to_text(const Strategy& strategy);
 
-/// Missing keys take their defaults, with two exceptions: `dp` is what is left
-/// of `gpus` when gpus > 0, and `schedule` is interleaved when vpp > 1. Throws
+/// Missing keys take their defaults, but for: `dp` is what is left of `gpus`
+/// when gpus > 0, `schedule` is interleaved when vpp > 1, and vpp is 2 when
+/// `schedule` is zb-v or dualpipe-v. Throws
 /// `Error` that names the key, its value and what is allowed. Whether the
 /// strategy is legal is for strategy/engine to say.
 Strategy parse_strategy(std::string_view text, int gpus);

@@ -262,6 +262,11 @@ Strategy overlay_strategy(const Strategy& base, std::string_view text,
       base.virtual_stages == 1) {
     strategy.schedule = Schedule::interleaved;
   }
+  const bool folds = strategy.schedule == Schedule::zb_v ||
+                     strategy.schedule == Schedule::dualpipe_v;
+  if (folds && !is_seen(seen, "vpp") && base.virtual_stages == 1) {
+    strategy.virtual_stages = 2;
+  }
   refuse_overflow(strategy);
   if (is_seen(seen, "dp") || gpus <= 0) return strategy;
   strategy.data = data_left(strategy, gpus);

@@ -22,7 +22,9 @@ constexpr Word<Schedule> kSchedules[] = {{"gpipe", Schedule::gpipe},
                                          {"1f1b", Schedule::one_f_one_b},
                                          {"interleaved", Schedule::interleaved},
                                          {"zb-h1", Schedule::zb_h1},
-                                         {"zb-h2", Schedule::zb_h2}};
+                                         {"zb-h2", Schedule::zb_h2},
+                                         {"zb-v", Schedule::zb_v},
+                                         {"dualpipe-v", Schedule::dualpipe_v}};
 constexpr Word<ContextKind> kContextKinds[] = {
     {"ring", ContextKind::ring}, {"ulysses", ContextKind::ulysses}};
 constexpr Word<OffloadTier> kTiers[] = {{"none", OffloadTier::none},

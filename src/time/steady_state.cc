@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "strategy/schedule.h"
+#include "strategy/stages.h"
 
 namespace ztplan {
 namespace {
@@ -55,10 +56,13 @@ bool shifted(const Timeline& timeline, const Window& window, Seconds period) {
 }  // namespace
 
 int rhythm(const Strategy& strategy) {
-  return strategy.virtual_stages > 1 ? strategy.pipeline : 1;
+  const bool rounds = strategy.virtual_stages > 1 && !folds(strategy);
+  return rounds ? strategy.pipeline : 1;
 }
 
 int shortest_walk(const Strategy& strategy) {
+  constexpr int kPeriods = 4;
+  if (folds(strategy)) return 2 * strategy.pipeline + kPeriods;
   const int many = 4 * strategy.pipeline * strategy.virtual_stages;
   const int ahead = warm_up_passes(strategy, 0, many);
   const int period = rhythm(strategy);

@@ -26,16 +26,29 @@ inline Question asked(const std::string& model, const std::string& cluster,
 
 /// Schedules that split a backward.
 inline std::vector<Schedule> split_schedules() {
-  return {Schedule::zb_h1, Schedule::zb_h2};
+  return {Schedule::zb_h1, Schedule::zb_h2, Schedule::zb_v,
+          Schedule::dualpipe_v};
 }
 
 inline Setting setting_of(const Question& question) {
   return {question.model, question.cluster, question.workload};
 }
 
-/// `question`, allowing these schedules alone.
+/// An engine without rules of its own, which keeps what Megatron-LM does.
+inline const Engine& free_engine() {
+  static const Engine kFree = [] {
+    Engine engine = find_engine("megatron");
+    engine.rules = {};
+    return engine;
+  }();
+  return kFree;
+}
+
+/// `question`, allowing these schedules alone; under an engine that runs all
+/// of them where none was named.
 inline Question scheduled(Question question, std::vector<Schedule> schedules) {
   question.limits.schedule = std::move(schedules);
+  if (question.engines.size() > 1) question.engines = {&free_engine()};
   return question;
 }
 

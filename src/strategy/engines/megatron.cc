@@ -24,11 +24,15 @@ Misfit explain_gpipe(const Setting&, const Strategy&) {
 }
 
 bool whole_backward_broken(const Setting& g, const Strategy& s) {
-  return !g.workload.framework.splits_backward && split_backward_broken(g, s);
+  const bool is_forks =
+      s.schedule != Schedule::dualpipe_v &&
+      (s.schedule != Schedule::zb_h1 || s.virtual_stages == 1);
+  return split_backward_broken(g, s) &&
+         !(is_forks && g.workload.framework.splits_backward);
 }
 constexpr char kWholeBackward[] =
-    "Megatron-LM runs 1F1B and interleaved 1F1B with whole backwards; zero "
-    "bubble is its fork's";
+    "Megatron-LM runs 1F1B and interleaved 1F1B with whole backwards; zb-h1 "
+    "and zb-h2 with one chunk a stage, and zb-v, are its fork's";
 constexpr char kWholeBackwardNearest[] =
     "schedule=1f1b, or interleaved with vpp; --engine-version "
     "megatron-zero-bubble, or --engine fsdp";

@@ -108,6 +108,9 @@ ChunkRange chunks_of(Schedule schedule) {
       return {2, kMaxSize};
     case Schedule::zb_h1:
       return {1, kMaxSize};
+    case Schedule::zb_v:
+    case Schedule::dualpipe_v:
+      return {2, 2};
   }
   return {1, 1};
 }
@@ -118,6 +121,12 @@ bool schedule_broken(const Setting&, const Strategy& s) {
 }
 
 Misfit explain_schedule(const Setting&, const Strategy& s) {
+  if (folds(s)) {
+    return because(fmt::format("schedule {} folds two chunks a stage into a V, "
+                               "and vpp is {}",
+                               to_text(s.schedule), s.virtual_stages),
+                   "vpp 2");
+  }
   if (s.virtual_stages > 1) {
     return because(fmt::format("schedule {} runs one chunk a stage, and vpp is "
                                "{}",
@@ -157,7 +166,7 @@ std::int64_t replicas(const Strategy& s) {
 }
 
 bool rounds_broken(const Setting& g, const Strategy& s) {
-  return s.virtual_stages > 1 &&
+  return s.virtual_stages > 1 && !folds(s) &&
          g.workload.global_batch / replicas(s) % s.pipeline != 0;
 }
 
@@ -169,6 +178,24 @@ Misfit explain_rounds(const Setting& g, const Strategy& s) {
                   batch / replicas(s), s.pipeline),
       fmt::format("global batch {}, or vpp 1 with schedule=1f1b",
                   nearest_multiples(batch, replicas(s) * s.pipeline)));
+}
+
+std::int64_t chunks_of_v(const Strategy& s) {
+  return 2 * std::int64_t{s.pipeline};
+}
+
+bool dualpipe_broken(const Setting& g, const Strategy& s) {
+  return s.schedule == Schedule::dualpipe_v &&
+         g.workload.global_batch / replicas(s) < chunks_of_v(s);
+}
+
+Misfit explain_dualpipe(const Setting& g, const Strategy& s) {
+  return because(
+      fmt::format("{} micro-batches are fewer than the 2*pp = {} chunks that "
+                  "schedule dualpipe-v fills",
+                  g.workload.global_batch / replicas(s), chunks_of_v(s)),
+      fmt::format("global batch {}, or schedule=zb-v",
+                  replicas(s) * chunks_of_v(s)));
 }
 
 // The decoder's layers all read what the encoder made last, so a stage would
@@ -231,6 +258,10 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py; "
      "Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2",
      rounds_broken, explain_rounds},
+    {"dualpipe-fills",
+     "deepseek-ai/DualPipe dualpipe/dualpipev.py; pytorch/pytorch "
+     "torch/distributed/pipelining/schedules.py: ScheduleDualPipeV",
+     dualpipe_broken, explain_dualpipe},
     {"encoder-whole",
      "NVIDIA/Megatron-LM commit b600e38d: encoder model parallelism removed",
      encoder_broken, explain_encoder},
