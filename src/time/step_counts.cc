@@ -83,6 +83,12 @@ Traffic traffic(const Counts& counts) {
           counts.gradients};
 }
 
+/// The fewest micro-batches whose order is that of the schedule.
+int least_micro_batches(const Strategy& strategy, int period) {
+  return strategy.schedule == Schedule::dualpipe_v ? 2 * strategy.pipeline
+                                                   : period;
+}
+
 }  // namespace
 
 Bytes Traffic::total() const {
@@ -92,11 +98,12 @@ Bytes Traffic::total() const {
 StepCounts count_step(const Setting& setting, const Engine& engine,
                       const Strategy& strategy) {
   const int period = rhythm(strategy);
+  const int least = least_micro_batches(strategy, period);
   const std::int64_t periods =
-      micro_batches(strategy, setting.workload) / period;
-  const auto one = count_stages(build_step(setting, engine, strategy, period));
+      (micro_batches(strategy, setting.workload) - least) / period + 1;
+  const auto one = count_stages(build_step(setting, engine, strategy, least));
   const auto two =
-      count_stages(build_step(setting, engine, strategy, 2 * period));
+      count_stages(build_step(setting, engine, strategy, least + period));
   StepCounts counts;
   for (std::size_t stage = 0; stage < one.size(); ++stage) {
     const Counts all = continued(one[stage], two[stage], periods);
