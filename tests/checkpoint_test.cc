@@ -40,6 +40,7 @@ Floats elements_of(const TensorPart& part) {
 RankFile save(const std::string& directory, int rank,
               const std::vector<TensorPart>& parts) {
   std::vector<Floats> elements;
+  elements.reserve(parts.size());
   for (const TensorPart& part : parts) elements.push_back(elements_of(part));
   std::vector<TensorToSave> tensors;
   for (std::size_t i = 0; i < parts.size(); ++i) {

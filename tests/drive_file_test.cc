@@ -35,7 +35,7 @@ class Page {
 
 TEST_CASE("a drive file gives back what was written, wherever") {
   TemporaryDirectory here;
-  DriveFile file(here.path(), 4 * 4096);
+  DriveFile file(here.path(), 16'384);
   file.write(4096, Page(8192, 7).bytes());
   file.write(8192, Page(4096, 9).bytes());
   const Page found(8192, 0);
@@ -46,7 +46,7 @@ TEST_CASE("a drive file gives back what was written, wherever") {
 
 TEST_CASE("a drive file tells what was never written") {
   TemporaryDirectory here;
-  DriveFile file(here.path(), 2 * 4096);
+  DriveFile file(here.path(), 8192);
   const Page page(4096, 0);
   CHECK_THROWS_AS(file.read(4096, page.bytes()), Error);
 }

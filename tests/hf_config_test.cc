@@ -391,8 +391,8 @@ TEST_CASE("DeepSeek-V2's mlp_bias is of dense and shared MLPs") {
   const std::string biased = R"(, "mlp_bias": true)";
   const std::string shared = R"(, "n_shared_experts": 2)";
   const std::string none = R"(, "n_shared_experts": null)";
-  const std::int64_t dense = 2 * (2 * 1000 + 512);
-  const std::int64_t routed = 3 * (2 * 2 * 96 + 512);
+  const std::int64_t dense = 2L * (2 * 1000 + 512);
+  const std::int64_t routed = 3L * (2 * 2 * 96 + 512);
   CHECK(count(shared + biased) - count(shared) == dense + routed);
   CHECK(count(none + biased) - count(none) == dense);
 }

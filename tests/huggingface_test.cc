@@ -181,8 +181,8 @@ TEST_CASE("GPT-2's fused and turned matrices are cut apart") {
     CHECK(weights.shape(name + ".weight") == ParameterShape{4, 4});
     CHECK(weights.shape(name + ".bias") == ParameterShape{1, 4});
     CHECK(read_all(weights, name + ".weight") ==
-          Floats(outputs.begin() + 16 * piece,
-                 outputs.begin() + 16 * (piece + 1)));
+          Floats(outputs.begin() + 16L * piece,
+                 outputs.begin() + 16L * (piece + 1)));
     CHECK(read_all(weights, name + ".bias") == counting(4, 100 + 4 * piece));
     ++piece;
   }

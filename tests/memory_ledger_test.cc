@@ -194,7 +194,7 @@ TEST_CASE("every communicator of a rank is a line of its own") {
     }
     return found;
   };
-  constexpr Bytes kRing{24 * 9420 * kKiB}, kPool{64 * kMiB};
+  constexpr Bytes kRing{24L * 9420 * kKiB}, kPool{64 * kMiB};
   using Lines = std::vector<std::pair<std::string, Bytes>>;
   CHECK(lines("dp=8") == Lines{{"data communicator", 3 * kRing}});
   CHECK(lines("tp=2,sp=1,pp=2,cp=2,dp=8,ep=4,zero=1") ==
@@ -217,7 +217,7 @@ TEST_CASE("a pipeline of DeepSpeed keeps what crosses its stages") {
   };
   const char* const in = "inputs of micro-batches in flight";
   const char* const out = "outputs of micro-batches in flight";
-  constexpr Bytes kBoundary{2 * 1024 * 1024};
+  constexpr Bytes kBoundary{2 * kMiB};
   const World plain = pipe("pp=4,micro=1");
   for (int stage = 0; stage < 4; ++stage) {
     CAPTURE(stage);
@@ -226,7 +226,7 @@ TEST_CASE("a pipeline of DeepSpeed keeps what crosses its stages") {
     CHECK(held(plain, stage, out) == kBoundary * (stage < 3 ? in_flight : 0));
   }
   CHECK(held(plain, 3, "logits of the micro-batch before") ==
-        Bytes{2 * 1024 * 51200});
+        Bytes{2L * 1024 * 51200});
   const World cut = pipe("pp=4,tp=2,micro=1");
   CHECK(held(cut, 1, in) == Bytes{});
   CHECK(held(cut, 1, out) == kBoundary * 3 / 2);

@@ -49,7 +49,7 @@ TEST_CASE("tensors of every model add up to its parameters") {
 // Llama 3 8B 65 norms of 4,096 each.
 TEST_CASE("ZeRO 3 of DeepSpeed keeps norms whole") {
   const World llama3 = deepspeed(llama3_8b(), "dp=8,zero=3");
-  CHECK(held(llama3, kSmall) == Bytes{2 * 65 * 4096});
+  CHECK(held(llama3, kSmall) == Bytes{2L * 65 * 4096});
   CHECK(held(deepspeed(llama3_8b(), "dp=8,zero=2"), kSmall) == Bytes{});
   CHECK(held(with_engine(llama3, "fsdp"), kSmall) == Bytes{});
   CHECK(held(deepspeed(llama3_8b(), "dp=1,zero=3"), kSmall) == Bytes{});
@@ -62,9 +62,9 @@ TEST_CASE("biases persist too, up to the threshold") {
   const std::int64_t narrow = kLayers * (4 + 5) * kHidden + 2 * kHidden;
   const std::int64_t wide = kLayers * 4 * kHidden;
   CHECK(held(deepspeed(model, "dp=8,zero=3"), kSmall) ==
-        Bytes{2 * (narrow + wide)});
+        Bytes{2L * (narrow + wide)});
   CHECK(held(deepspeed(model, "dp=8,zero=3,persist=1024"), kSmall) ==
-        Bytes{2 * narrow});
+        Bytes{2L * narrow});
   CHECK(held(deepspeed(model, "dp=8,zero=3,persist=1023"), kSmall) == Bytes{});
 }
 
@@ -72,19 +72,19 @@ TEST_CASE("a limit on all that persists is kept") {
   const ModelSpec model = gpt(24, 1024, 16, 50257);
   const Bytes some =
       held(deepspeed(model, "dp=8,zero=3,persist_total=100000"), kSmall);
-  CHECK(some <= Bytes{2 * 100'000});
-  CHECK(some > Bytes{2 * 99'000});
+  CHECK(some <= Bytes{2L * 100'000});
+  CHECK(some > Bytes{2L * 99'000});
 }
 
 TEST_CASE("what persists is not gathered") {
   const char* const what = "gathered weights of two layers";
   const World none = deepspeed(llama3_8b(), "dp=8,zero=3,persist=1");
   const World norms = deepspeed(llama3_8b(), "dp=8,zero=3");
-  CHECK(held(none, what) - held(norms, what) == Bytes{2 * 2 * 2 * 4096});
+  CHECK(held(none, what) - held(norms, what) == Bytes{2L * 2 * 2 * 4096});
 }
 
 TEST_CASE("small parameters stay on the device when others leave it") {
   const World away =
       deepspeed(llama3_8b(), "dp=8,zero=3,offload=cpu+parameters");
-  CHECK(held(away, kSmall) == Bytes{2 * 65 * 4096});
+  CHECK(held(away, kSmall) == Bytes{2L * 65 * 4096});
 }

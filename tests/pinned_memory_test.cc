@@ -58,14 +58,14 @@ TEST_CASE("swap buffers of DeepSpeed are rounded up") {
   const std::int64_t owned = away.share(0).total();
   REQUIRE(owned > 100'000'000);
   CHECK(rounding_of(away) ==
-        Bytes{4 * lost(4 * owned) + lost(5 * 2 * std::int64_t{100'000'000})});
+        Bytes{4 * lost(4 * owned) + lost(10 * std::int64_t{100'000'000})});
 }
 
 // 36,864 of 65,536 bytes four times, 61,440 of 65,536 three times, 384 of 512
 // three times, 393,216 of 524,288 twice; and their gradients.
 TEST_CASE("every tensor of FSDP is rounded up by itself") {
   CHECK(rounding_of(narrow("fsdp")) ==
-        Bytes{2 * (4 * 28'672 + 3 * 4'096 + 3 * 128 + 2 * 131'072)});
+        Bytes{2L * (4 * 28'672 + 3 * 4'096 + 3 * 128 + 2 * 131'072)});
 }
 
 TEST_CASE("a host holds tensors and what their blocks are rounded up by") {

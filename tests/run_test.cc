@@ -73,7 +73,7 @@ TEST_CASE("run trains, and measures the bytes that were planned") {
   CHECK(ran.end.at("schema") == "ztplan.run/1");
   for (const char* side : {"memory", "traffic"})
     for (const auto& item : ran.end.at("predicted").at(side).items()) {
-      const std::string key = item.key();
+      const std::string& key = item.key();
       CAPTURE(key);
       const bool counted = key != "gradient_bytes" && key != "host_bytes";
       if (counted)

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "base/json.h"
@@ -133,7 +135,8 @@ TEST_CASE("what is written is read, the widest first") {
   CHECK(files.find("a")->dtype == Precision::bf16);
   CHECK(std::memcmp(files.find("a")->bytes.data(), narrow.data(), 6) == 0);
   CHECK(files.find("b")->shape == std::vector<std::int64_t>{1, 2});
-  CHECK(std::memcmp(files.find("b")->bytes.data(), wide.data(), 8) == 0);
+  CHECK(std::ranges::equal(files.find("b")->bytes,
+                           std::as_bytes(std::span(wide))));
   CHECK(files.find("c") == nullptr);
 }
 

@@ -26,6 +26,7 @@ std::vector<std::string> on_ranks(
   ThreadWorld world(ranks, timeout);
   std::vector<std::string> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto device = make_cpu_device(CpuLanes::immediate, Bytes{1 << 20});
@@ -72,7 +73,7 @@ bool all_quiet(const std::vector<std::string>& failures) {
 
 TEST_CASE("threads sum in the order of ranks, whatever the cut") {
   for (const int ranks : {1, 2, 3, 5, 8})
-    for (const std::size_t each : {0, 1, 7, 1000}) {
+    for (const std::size_t each : {0UL, 1UL, 7UL, 1000UL}) {
       const std::size_t size = each * static_cast<std::size_t>(ranks);
       const auto failures =
           on_ranks(ranks, kPatience, [&](int rank, Communicator& all, Device&) {
@@ -119,7 +120,7 @@ TEST_CASE("threads send each as much as they say") {
   const int ranks = 3;
   const auto failures =
       on_ranks(ranks, kPatience, [&](int rank, Communicator& all, Device&) {
-        const auto each = static_cast<std::size_t>(rank + 1);
+        const std::size_t each = static_cast<std::size_t>(rank) + 1;
         std::vector<float> out(each * ranks, static_cast<float>(rank));
         std::vector<float> in(6);
         all.all_to_all(Lane::compute, array_of(out),
@@ -140,7 +141,7 @@ TEST_CASE("threads split into rows and columns of a grid") {
           throw Error("column");
         std::vector<float> value{static_cast<float>(rank)};
         row->all_reduce(Lane::compute, array_of(value), Reduction::sum);
-        if (value[0] != (rank < 3 ? 3 : 12)) throw Error("row sum");
+        if (value[0] != (rank < 3 ? 3.0F : 12.0F)) throw Error("row sum");
       });
   CHECK(all_quiet(failures));
 }
@@ -274,6 +275,7 @@ TEST_CASE("an abort from outside ends every communicator of the world") {
     try {
       if (rank == 1) all->barrier(Lane::compute);
       if (rank == 2) all->exchange(Lane::pipeline, {}, {{0, array_of(value)}});
+      // NOLINTNEXTLINE(bugprone-infinite-loop): until it throws
       while (rank == 0) alone->barrier(Lane::compute);
       device->synchronize();
     } catch (const Error& error) {

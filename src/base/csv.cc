@@ -120,11 +120,11 @@ struct CsvRow::Content {
 };
 
 const std::string& CsvRow::at(std::string_view column) const {
-  static const std::string kLacks;
+  static const std::string lacks;
   const std::size_t position = content_->position(column);
   if (position < content_->columns.size()) {
     const std::vector<std::string>& cells = content_->rows[index_].cells;
-    return position < cells.size() ? cells[position] : kLacks;
+    return position < cells.size() ? cells[position] : lacks;
   }
   const std::string near = nearest_name(column, content_->columns);
   throw Error(content_->origin + ": there is no column " + quote(column),

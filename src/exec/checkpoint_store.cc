@@ -114,7 +114,7 @@ CheckpointStore::~CheckpointStore() { ::close(lock_); }
 
 std::string CheckpointStore::begin(std::int64_t step) const {
   remove_unfinished(path_);
-  const std::string directory = checkpoint_directory(path_, step);
+  std::string directory = checkpoint_directory(path_, step);
   if (fs::exists(directory)) remove_checkpoint(directory);
   std::error_code why;
   fs::create_directory(directory, why);

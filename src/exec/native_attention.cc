@@ -210,7 +210,7 @@ void attend_ring_backward(const LayerPass& p) {
       leaving.push_back(gradients.leaving());
       arriving.push_back(gradients.arriving());
     }
-    ring.pass_on(Lane::compute, std::move(leaving), std::move(arriving));
+    ring.pass_on(Lane::compute, leaving, arriving);
     blocks.turn();
     if (step > 0) gradients.turn();
   }

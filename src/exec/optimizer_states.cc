@@ -41,7 +41,7 @@ OptimizerStates::OptimizerStates(Device& device, OffloadTier tier,
   }
   device.synchronize();
   if (!on_drive) return;
-  drive_.emplace(folder, slices_ * kStateKinds * slice_size_ * kFp32);
+  drive_.emplace(folder, place_of(slices_, StateKind::master));
   const std::vector<float> zeros(static_cast<std::size_t>(size), 0.0F);
   for (int kind = 0; kind < kStateKinds; ++kind)
     write(static_cast<StateKind>(kind), 0, zeros);

@@ -80,8 +80,8 @@ void Peers::all_to_all(Lane lane, const Array& out,
   });
 }
 
-void Peers::pass_on(Lane lane, std::vector<Array> data,
-                    std::vector<Array> into) const {
+void Peers::pass_on(Lane lane, const std::vector<Array>& data,
+                    const std::vector<Array>& into) const {
   const int next = (rank() + 1) % size();
   const int before = (rank() + size() - 1) % size();
   std::vector<Message> sends, receives;

@@ -66,8 +66,8 @@ class Peers {
                   std::vector<std::int64_t> out_counts, const Array& in,
                   std::vector<std::int64_t> in_counts, const Array& held) const;
   /// Each of `data` to the next rank around; from the one before into `into`.
-  void pass_on(Lane lane, std::vector<Array> data,
-               std::vector<Array> into) const;
+  void pass_on(Lane lane, const std::vector<Array>& data,
+               const std::vector<Array>& into) const;
   void send(Lane lane, int peer, const Array& data) const;
   void receive(Lane lane, int peer, const Array& data) const;
 

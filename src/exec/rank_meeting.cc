@@ -65,10 +65,9 @@ struct RankMeeting::Place {
   std::size_t arrived = 0, done = 0;
 };
 
-std::shared_ptr<RankMeeting> RankMeeting::make(std::shared_ptr<RankWorld> world,
-                                               std::vector<int> members) {
-  const std::shared_ptr<RankMeeting> made(
-      new RankMeeting(world, std::move(members)));
+std::shared_ptr<RankMeeting> RankMeeting::make(
+    const std::shared_ptr<RankWorld>& world, std::vector<int> members) {
+  std::shared_ptr<RankMeeting> made(new RankMeeting(world, std::move(members)));
   const std::lock_guard lock(world->mutex_);
   std::erase_if(world->meetings_,
                 [](const auto& meeting) { return meeting.expired(); });

@@ -61,8 +61,8 @@ struct MessagePlace {
 class RankMeeting {
  public:
   /// Of the world's ranks `members`, in the order of this communicator.
-  static std::shared_ptr<RankMeeting> make(std::shared_ptr<RankWorld> world,
-                                           std::vector<int> members);
+  static std::shared_ptr<RankMeeting> make(
+      const std::shared_ptr<RankWorld>& world, std::vector<int> members);
 
   const std::vector<int>& members() const { return members_; }
   RankWorld& world() { return *world_; }

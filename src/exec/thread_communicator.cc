@@ -223,6 +223,7 @@ std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {
   std::shared_ptr<RankMeeting> made;
   if (beside.front() == rank_) {
     std::vector<int> members;
+    members.reserve(beside.size());
     for (const std::size_t member : beside)
       members.push_back(meeting_->members()[member]);
     made = RankMeeting::make(meeting_->shared_world(), std::move(members));
@@ -282,6 +283,7 @@ void run_ranks(ThreadWorld& world, const std::function<void(int)>& work) {
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(world.size()));
   for (int rank = 0; rank < world.size(); ++rank)
     threads.emplace_back(run, rank);
   for (std::thread& thread : threads) thread.join();

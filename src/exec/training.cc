@@ -253,6 +253,7 @@ TrainingOutcome run_training(
     shared.store.emplace(job.options.checkpoint.path);
   ThreadWorld world(ranks, job.options.patience);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto device =

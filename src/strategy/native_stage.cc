@@ -42,8 +42,10 @@ NativePass native_pass(const ModelSpec& model, const Workload& w,
     pass.end = {round_up(token_bytes(w, s).value, kAlignment)};
   const int rebuilt = recomputed_layers(s, shape);
   for (int i = 0; i < layers[static_cast<std::size_t>(u)]; ++i) {
-    const Layer& layer = kinds.kinds[static_cast<std::size_t>(
-        kinds.kind_of_layer[static_cast<std::size_t>(number + i)])];
+    const auto at =
+        static_cast<std::size_t>(number) + static_cast<std::size_t>(i);
+    const auto kind = static_cast<std::size_t>(kinds.kind_of_layer[at]);
+    const Layer& layer = kinds.kinds[kind];
     const bool again = i < rebuilt;
     const SavedFrame frame = again ? checkpoint(model, layer, w, s)
                                    : saved_frame(model, layer, w, s);

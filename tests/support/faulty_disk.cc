@@ -31,7 +31,8 @@ bool fails_now() {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the
+// linker's names.
 extern "C" {
 ssize_t __real_write(int file, const void* data, size_t size);
 int __real_fsync(int file);
@@ -45,7 +46,7 @@ int __wrap_rename(const char* from, const char* to) {
   return fails_now() ? -1 : __real_rename(from, to);
 }
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace ztplan {
 

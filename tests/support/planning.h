@@ -36,12 +36,12 @@ inline Setting setting_of(const Question& question) {
 
 /// An engine without rules of its own, which keeps what Megatron-LM does.
 inline const Engine& free_engine() {
-  static const Engine kFree = [] {
+  static const Engine engine_without_rules = [] {
     Engine engine = find_engine("megatron");
     engine.rules = {};
     return engine;
   }();
-  return kFree;
+  return engine_without_rules;
 }
 
 /// `question`, allowing these schedules alone; under an engine that runs all

@@ -113,7 +113,8 @@ double distance(const Doubles& a, const Doubles& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;  // infinities too
     const double gap = std::abs(a[i] - b[i]);
-    largest = std::isnan(gap) ? kFar : std::max(largest, gap);
+    if (std::isnan(gap)) return kFar;
+    largest = std::max(largest, gap);
   }
   return largest;
 }

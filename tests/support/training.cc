@@ -98,6 +98,7 @@ class Trainer {
     folder_ = std::make_unique<TemporaryDirectory>();
     ThreadWorld world(ranks_, kPatience);
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank)
       threads.emplace_back([&, rank] { guarded(world, rank); });
     for (std::thread& thread : threads) thread.join();
