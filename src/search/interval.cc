@@ -70,9 +70,8 @@ double square(double value) { return value * value; }
 
 // A step over what its priced works take: data loading, stragglers, clocks, and
 // kernels that no work stands for add time; what a framework fuses beyond its
-// descriptor saves some. Four of five of every other published run lie inside
-// (training_runs.csv, 415 of 829 times, with the bands of their inputs); of the
-// rest as many do.
+// descriptor saves some. Four of five of the published runs lie inside
+// (training_runs.csv, 829 times, with the bands of their inputs): a fit over all.
 constexpr Swing kRest{-0.140, 0.300};  // .87 and 1.35
 
 // What the errors of two layouts of one model on one cluster differ by in four
@@ -81,9 +80,9 @@ constexpr Swing kRest{-0.140, 0.300};  // .87 and 1.35
 // 563 pairs, half lie within .13.
 constexpr double kLayoutSpread = 0.1;
 
-/// What a meter shows over what is counted, less 1. Each from every other peak
-/// of training_runs.csv, the others being held as often: allocated 33 peaks,
-/// reserved 61, nvidia-smi 44, no meter named 140.
+/// What a meter shows over what is counted, less 1. A fit over the peaks of
+/// training_runs.csv: allocated 33, reserved 61, nvidia-smi 44, no meter named
+/// 140.
 struct MeterBand {
   double less, more;
 };
