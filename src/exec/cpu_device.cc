@@ -92,6 +92,7 @@ class CpuDevice final : public Device {
 
   void copy(Lane lane, std::byte* to, const std::byte* from,
             Bytes bytes) override {
+    if (bytes == Bytes{}) return;
     enqueue(lane, [=] {
       std::memmove(to, from, static_cast<std::size_t>(bytes.value));
     });

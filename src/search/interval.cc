@@ -71,7 +71,8 @@ double square(double value) { return value * value; }
 // A step over what its priced works take: data loading, stragglers, clocks, and
 // kernels that no work stands for add time; what a framework fuses beyond its
 // descriptor saves some. Four of five of the published runs lie inside
-// (training_runs.csv, 829 times, with the bands of their inputs): a fit over all.
+// (training_runs.csv, 829 times, with the bands of their inputs): a fit over
+// all.
 constexpr Swing kRest{-0.140, 0.300};  // .87 and 1.35
 
 // What the errors of two layouts of one model on one cluster differ by in four
