@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/units.h"
 #include "strategy/strategy.h"
 
 namespace ztplan {
@@ -39,6 +40,15 @@ inline Array slice(const Array& array, std::int64_t from, std::int64_t size) {
 inline Matrix as_matrix(const Array& array, std::int64_t columns) {
   return {array.data, columns == 0 ? 0 : array.size / columns, columns, columns,
           array.dtype};
+}
+
+/// The elements of a matrix whose rows have no gaps between them.
+inline Array as_array(const Matrix& matrix) {
+  return {matrix.data, matrix.rows * matrix.columns, matrix.dtype};
+}
+
+inline Bytes bytes_in(const Array& array) {
+  return {array.size * bytes_of(array.dtype)};
 }
 
 /// `columns` columns of `matrix` from column `from` on.

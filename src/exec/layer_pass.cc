@@ -29,9 +29,7 @@ void LayerPass::input_gradient(const Matrix& y_gradient, const Matrix& w,
 Matrix LayerPass::gather_stream(const Matrix& stream) const {
   if (!cuts_stream()) return stream;
   const Array wide = scratch.array(Scratch::wide, dtype());
-  context.tensor.all_gather(
-      Lane::compute, {stream.data, stream.rows * stream.columns, stream.dtype},
-      wide);
+  context.tensor.all_gather(Lane::compute, as_array(stream), wide);
   return as_matrix(wide, n.hidden);
 }
 
@@ -42,10 +40,7 @@ Matrix LayerPass::before_sum(const Matrix& stream) const {
 
 Matrix LayerPass::sum_stream(const Matrix& stream) const {
   if (!cuts_stream()) {
-    context.tensor.all_reduce(
-        Lane::compute,
-        {stream.data, stream.rows * stream.columns, stream.dtype},
-        Reduction::sum);
+    context.tensor.all_reduce(Lane::compute, as_array(stream), Reduction::sum);
     return stream;
   }
   const Array wide = scratch.array(Scratch::wide, dtype());

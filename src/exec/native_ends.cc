@@ -6,14 +6,6 @@ namespace ztplan {
 
 using namespace kernels;  // NOLINT: their names are this file's vocabulary
 
-namespace {
-
-Array whole(const Matrix& matrix) {
-  return {matrix.data, matrix.rows * matrix.columns, matrix.dtype};
-}
-
-}  // namespace
-
 NativeEnds::NativeEnds(const RankContext& context, std::int64_t padded_vocab)
     : context_(context),
       rows_(padded_vocab / context.strategy.tensor),
@@ -35,7 +27,7 @@ Array NativeEnds::own_rows(const Array& wide) const {
 
 Matrix NativeEnds::gathered(const Matrix& stream, const Array& wide) const {
   if (!cuts_stream()) return stream;
-  context_.tensor.all_gather(Lane::compute, whole(stream), wide);
+  context_.tensor.all_gather(Lane::compute, as_array(stream), wide);
   return as_matrix(wide, context_.model.hidden);
 }
 
@@ -55,9 +47,9 @@ void NativeEnds::embed(const EndArrays& weights, const Indices& ids,
                .table = as_matrix(weights.table, hidden),
                .out = all});
   if (cuts_stream())
-    context_.tensor.reduce_scatter(Lane::compute, wide, whole(stream));
+    context_.tensor.reduce_scatter(Lane::compute, wide, as_array(stream));
   else
-    context_.tensor.all_reduce(Lane::compute, whole(stream), Reduction::sum);
+    context_.tensor.all_reduce(Lane::compute, as_array(stream), Reduction::sum);
   if (weights.positions.empty()) return;
   launch(Embed{.ids = own_positions(stream),
                .table = as_matrix(weights.positions, hidden),

@@ -167,10 +167,6 @@ Counts in_elements(Counts counts, std::int64_t columns) {
   return counts;
 }
 
-Array whole(const Matrix& matrix) {
-  return {matrix.data, matrix.rows * matrix.columns, matrix.dtype};
-}
-
 /// One micro-batch's routing, kept in `saved` or read from there.
 class Experts {
  public:
@@ -199,18 +195,18 @@ class Experts {
   void send(const Matrix& out, const Matrix& by_expert) const {
     if (p_.context.expert.size() == 1) return p_.launch(Copy{out, by_expert});
     const Matrix in = rows(p_, Scratch::rows_in, received_);
-    exchange(whole(out), dispatch_.sends(), whole(in), dispatch_.receives(),
-             whole(out));
+    exchange(as_array(out), dispatch_.sends(), as_array(in),
+             dispatch_.receives(), as_array(out));
     p_.launch(GatherRows{in, by_expert, arrival(), {}});
   }
   /// And back.
   void send_back(const Matrix& by_expert, const Matrix& out) const {
     if (p_.context.expert.size() == 1) return p_.launch(Copy{by_expert, out});
     const Matrix in = rows(p_, Scratch::rows_in, received_);
-    p_.launch(Fill{whole(in), 0});
+    p_.launch(Fill{as_array(in), 0});
     p_.launch(ScatterRows{by_expert, in, arrival(), {}});
-    exchange(whole(in), dispatch_.receives(), whole(out), dispatch_.sends(),
-             whole(out));
+    exchange(as_array(in), dispatch_.receives(), as_array(out),
+             dispatch_.sends(), as_array(out));
   }
 
   /// `work(expert, its first row, its rows)` for each of this rank's.
@@ -322,7 +318,7 @@ void run_experts(const LayerPass& p, const Matrix& normed, const Matrix& out) {
   const Matrix returned =
       p.saved.matrix(Saved::returned, p.n.hidden, p.dtype());
   experts.send_back(given, returned);
-  p.launch(Fill{whole(out), 0});
+  p.launch(Fill{as_array(out), 0});
   p.launch(ScatterRows{returned, out, source,
                        p.saved.array(Saved::sent_weights, Precision::fp32)});
 }

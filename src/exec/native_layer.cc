@@ -50,10 +50,6 @@ void norm_backward(const LayerPass& p, const NormOf& of, const Matrix& branch,
                         .accumulate = true});
 }
 
-Array whole(const Matrix& rows) {
-  return {rows.data, rows.rows * rows.columns, rows.dtype};
-}
-
 /// Queries and keys, turned to their positions or back.
 void rotate(const LayerPass& p, const Matrix& projected, bool inverse) {
   if (p.context.model.positions != Positions::rotary) return;
@@ -67,7 +63,8 @@ void rotate(const LayerPass& p, const Matrix& projected, bool inverse) {
 void add_branch(const LayerPass& p, const Matrix& branch, LayerPart bias,
                 Saved stream, const Matrix& out) {
   if (p.has(bias)) p.launch(AddRow{branch, p.vector(bias)});
-  p.launch(Add{whole(branch), p.saved.array(stream, p.dtype()), whole(out)});
+  p.launch(
+      Add{as_array(branch), p.saved.array(stream, p.dtype()), as_array(out)});
 }
 
 void attention_forward(const LayerPass& p) {
@@ -119,10 +116,10 @@ void feed_forward(const LayerPass& p, const Matrix& out) {
     const Matrix shared =
         p.scratch.matrix(Scratch::wide, p.n.hidden, p.dtype());
     const Matrix sum = mlp_forward(p, normed, shared);
-    p.launch(Add{whole(out), whole(sum), whole(out)});
+    p.launch(Add{as_array(out), as_array(sum), as_array(out)});
   }
-  p.launch(
-      Add{whole(out), p.saved.array(Saved::middle, p.dtype()), whole(out)});
+  p.launch(Add{as_array(out), p.saved.array(Saved::middle, p.dtype()),
+               as_array(out)});
 }
 
 /// From the gradient of the MLP's output to that of its input rows, summed over

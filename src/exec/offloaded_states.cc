@@ -11,10 +11,6 @@ using namespace kernels;  // NOLINT: their names are this file's vocabulary
 
 namespace {
 
-Bytes bytes_in(const Array& array) {
-  return Bytes{array.size * bytes_of(array.dtype)};
-}
-
 /// Whole blocks of a drive around bytes [from, until).
 struct Blocks {
   std::int64_t from, size;

@@ -6,14 +6,6 @@
 #include "base/error.h"
 
 namespace ztplan {
-namespace {
-
-Bytes bytes_of(const Array& array) {
-  return Bytes{array.size * ztplan::bytes_of(array.dtype)};
-}
-
-}  // namespace
-
 Peers::Peers(Communicator& world, const Group& group, TimeTerm term,
              Tally& tally, CallSeconds& seconds)
     : term_(term), tally_(&tally), seconds_(&seconds) {
@@ -40,7 +32,7 @@ void Peers::timed(TimeTerm term, const Call& call) const {
 }
 
 void Peers::count(CollectiveOp op, const Array& large) const {
-  count(op, bytes_of(large));
+  count(op, bytes_in(large));
 }
 
 void Peers::count(CollectiveOp op, Bytes bytes) const {
@@ -88,7 +80,7 @@ void Peers::pass_on(Lane lane, const std::vector<Array>& data,
   Bytes bytes;
   for (const Array& array : data) {
     sends.push_back({next, array});
-    bytes += bytes_of(array);
+    bytes += bytes_in(array);
   }
   for (const Array& array : into) receives.push_back({before, array});
   count(CollectiveOp::send_receive, bytes);

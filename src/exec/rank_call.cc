@@ -94,10 +94,6 @@ std::string ranks_text(std::span<const int> ranks) {
                      fmt::join(runs, ", "));
 }
 
-std::size_t bytes_in(const Array& array) {
-  return static_cast<std::size_t>(array.size * bytes_of(array.dtype));
-}
-
 RankCall all_reduce_call(const Array& data, Reduction how) {
   check_sum("all_reduce", data.dtype);
   return {CallKind::all_reduce, data.size, data.dtype, how, 0};

@@ -36,9 +36,6 @@ std::string to_text(const RankCall& call);
 /// "rank 3", "ranks 0-3, 6"; ranks of the world in rising order or not.
 std::string ranks_text(std::span<const int> ranks);
 
-/// Bytes of an array.
-std::size_t bytes_in(const Array& array);
-
 // The calls as a rank makes them, held against the size of its communicator.
 // Each throws `Error` when the buffers cannot be right whatever the others do.
 

@@ -163,8 +163,9 @@ void RankMeeting::meet(int rank, std::int64_t number, const RankCall& call,
 }
 
 void RankMeeting::post(const MessagePlace& place, const Array& data) {
-  Letter letter{std::vector<std::byte>(data.data, data.data + bytes_in(data)),
-                {nullptr, data.size, data.dtype}};
+  Letter letter{
+      std::vector<std::byte>(data.data, data.data + bytes_in(data).value),
+      {nullptr, data.size, data.dtype}};
   const std::lock_guard lock(world_->mutex_);
   world_->check_locked();
   letters_[place] = std::move(letter);

@@ -113,20 +113,20 @@ void StagePasses::receive(const PassKey& key, bool forward, std::byte* into) {
   const int from = virtual_stage(key) + (forward ? -1 : 1);
   const Matrix to = stream(into);
   pipeline_.receive(Lane::compute, from % context_.strategy.pipeline,
-                    {to.data, to.rows * to.columns, to.dtype});
+                    as_array(to));
 }
 
 void StagePasses::send_forward(Lane lane, const PassKey& key) {
   const Matrix from = stream(output_);
   pipeline_.send(lane, (virtual_stage(key) + 1) % context_.strategy.pipeline,
-                 {from.data, from.rows * from.columns, from.dtype});
+                 as_array(from));
 }
 
 void StagePasses::send_backward(Lane lane, const PassKey& key) {
   const Matrix from = stream(gradient_);
   const int stages = context_.strategy.pipeline;
   pipeline_.send(lane, (virtual_stage(key) - 1 + stages) % stages,
-                 {from.data, from.rows * from.columns, from.dtype});
+                 as_array(from));
 }
 
 Matrix StagePasses::input_of(const OpenPass& open, std::size_t unit) const {

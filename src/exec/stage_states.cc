@@ -17,10 +17,6 @@ Array allocate(Device& device, Tier tier, Term term, std::int64_t size,
           dtype};
 }
 
-Bytes bytes_in(const Array& array) {
-  return Bytes{array.size * bytes_of(array.dtype)};
-}
-
 }  // namespace
 
 StageStates::StageStates(RankContext& context, const StageUnits& units,

@@ -34,7 +34,8 @@ Array shard_of(const Array& whole, std::size_t index, std::size_t parts) {
 /// What is in its place is not touched: others read it.
 void copy_to(const Array& to, const Array& from) {
   if (from.empty() || to.data == from.data) return;
-  std::memmove(to.data, from.data, bytes_in(from));
+  std::memmove(to.data, from.data,
+               static_cast<std::size_t>(bytes_in(from).value));
 }
 
 /// The same share of every rank's `out`, put together into all of `to`.
