@@ -17,11 +17,6 @@ double deviation(const ModelSpec& model, Initial initial) {
              : kDeviation;
 }
 
-bool is_table(const Parameter& parameter) {
-  return parameter.name == "embedding.weight" ||
-         parameter.name == "head.weight";
-}
-
 /// This rank's part of the parameter, row by row. Rows that pad the vocabulary
 /// are 0.
 void fill(const ModelSpec& model, const Parameter& parameter,

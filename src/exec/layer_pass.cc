@@ -27,19 +27,20 @@ void LayerPass::input_gradient(const Matrix& y_gradient, const Matrix& w,
 }
 
 Matrix LayerPass::gather_stream(const Matrix& stream) const {
-  if (!cuts_stream()) return stream;
+  if (!context.cuts_stream()) return stream;
   const Array wide = scratch.array(Scratch::wide, dtype());
   context.tensor.all_gather(Lane::compute, as_array(stream), wide);
   return as_matrix(wide, n.hidden);
 }
 
 Matrix LayerPass::before_sum(const Matrix& stream) const {
-  return cuts_stream() ? scratch.matrix(Scratch::wide, n.hidden, dtype())
-                       : stream;
+  return context.cuts_stream()
+             ? scratch.matrix(Scratch::wide, n.hidden, dtype())
+             : stream;
 }
 
 Matrix LayerPass::sum_stream(const Matrix& stream) const {
-  if (!cuts_stream()) {
+  if (!context.cuts_stream()) {
     context.tensor.all_reduce(Lane::compute, as_array(stream), Reduction::sum);
     return stream;
   }

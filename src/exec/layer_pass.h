@@ -19,9 +19,6 @@ struct LayerPass {
     context.device.launch(Lane::compute, kernel);
   }
   Precision dtype() const { return context.dtype(); }
-  bool cuts_stream() const {
-    return context.strategy.sequence_parallel && context.tensor.size() > 1;
-  }
 
   static Matrix matrix_of(const Array& flat, const Spot& spot) {
     return as_matrix(slice(flat, spot.offset, spot.rows * spot.columns),

@@ -15,10 +15,6 @@ void NativeEnds::launch(const Kernel& kernel) const {
   context_.device.launch(Lane::compute, kernel);
 }
 
-bool NativeEnds::cuts_stream() const {
-  return context_.strategy.sequence_parallel && context_.tensor.size() > 1;
-}
-
 /// This tensor rank's part of all tokens' rows.
 Array NativeEnds::own_rows(const Array& wide) const {
   const std::int64_t own = wide.size / context_.tensor.size();
@@ -26,7 +22,7 @@ Array NativeEnds::own_rows(const Array& wide) const {
 }
 
 Matrix NativeEnds::gathered(const Matrix& stream, const Array& wide) const {
-  if (!cuts_stream()) return stream;
+  if (!context_.cuts_stream()) return stream;
   context_.tensor.all_gather(Lane::compute, as_array(stream), wide);
   return as_matrix(wide, context_.model.hidden);
 }
@@ -34,19 +30,19 @@ Matrix NativeEnds::gathered(const Matrix& stream, const Array& wide) const {
 Indices NativeEnds::own_positions(const Matrix& stream) const {
   const Indices& all = context_.token_positions;
   const std::int64_t from =
-      cuts_stream() ? context_.tensor.rank() * stream.rows : 0;
+      context_.cuts_stream() ? context_.tensor.rank() * stream.rows : 0;
   return {all.data + from, stream.rows};
 }
 
 void NativeEnds::embed(const EndArrays& weights, const Indices& ids,
                        const Array& wide, const Matrix& stream) const {
   const std::int64_t hidden = context_.model.hidden;
-  const Matrix all = cuts_stream() ? as_matrix(wide, hidden) : stream;
+  const Matrix all = context_.cuts_stream() ? as_matrix(wide, hidden) : stream;
   launch(Embed{.ids = ids,
                .first = first_,
                .table = as_matrix(weights.table, hidden),
                .out = all});
-  if (cuts_stream())
+  if (context_.cuts_stream())
     context_.tensor.reduce_scatter(Lane::compute, wide, as_array(stream));
   else
     context_.tensor.all_reduce(Lane::compute, as_array(stream), Reduction::sum);
@@ -126,7 +122,7 @@ void NativeEnds::loss_backward(const EndArrays& weights,
   const Matrix all = as_matrix(wide, hidden);
   launch(Product{.a = logits, .b = as_matrix(weights.table, hidden), .c = all});
   Array branch = wide;
-  if (cuts_stream()) {
+  if (context_.cuts_stream()) {
     branch = own_rows(wide);
     context_.tensor.reduce_scatter(Lane::compute, wide, branch);
   } else {

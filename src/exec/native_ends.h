@@ -36,7 +36,6 @@ class NativeEnds {
 
  private:
   void launch(const Kernel& kernel) const;
-  bool cuts_stream() const;
   Array own_rows(const Array& wide) const;
   Matrix gathered(const Matrix& stream, const Array& wide) const;
   Indices own_positions(const Matrix& stream) const;

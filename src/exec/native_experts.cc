@@ -130,7 +130,7 @@ void gather_counts(const LayerPass& p, const std::vector<std::int32_t>& sent) {
 void count_balance(const LayerPass& p, const std::vector<std::int32_t>& sent) {
   const Array kept = p.saved.array(Saved::balance, Precision::fp32);
   put(p, kept.data, std::vector<float>(sent.begin(), sent.end()));
-  if (p.cuts_stream())
+  if (p.context.cuts_stream())
     p.context.tensor.all_reduce(Lane::compute, kept, Reduction::sum);
   p.context.context.all_reduce(Lane::compute, kept, Reduction::sum);
 }

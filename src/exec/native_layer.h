@@ -32,6 +32,10 @@ struct RankContext {
   /// loss is scaled by.
   float balance = 0;
   Precision dtype() const { return workload.precision; }
+  /// Whether tensor ranks have a part of the stream's rows each.
+  bool cuts_stream() const {
+    return strategy.sequence_parallel && tensor.size() > 1;
+  }
 };
 
 /// A unit's flat buffers: weights in the activations' dtype, or gradients in

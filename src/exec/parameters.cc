@@ -188,6 +188,15 @@ class LayerWriter {
 
 }  // namespace
 
+bool is_table(const Parameter& parameter) {
+  return parameter.name == "embedding.weight" ||
+         parameter.name == "head.weight";
+}
+
+std::int64_t unpadded_rows(const ModelSpec& model, const Parameter& parameter) {
+  return is_table(parameter) ? model.vocab : parameter.rows;
+}
+
 LayerFlats layer_flats(const ModelSpec& model, const Layer& layer, int number,
                        const Strategy& strategy, const Position& position) {
   return LayerWriter(model, layer, number, strategy, position).write();

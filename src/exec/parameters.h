@@ -29,6 +29,10 @@ struct Parameter {
   std::int64_t size() const { return local_rows * local_columns; }
 };
 
+/// Whether its rows are words, which padding follows; and its rows without.
+bool is_table(const Parameter& parameter);
+std::int64_t unpadded_rows(const ModelSpec& model, const Parameter& parameter);
+
 struct Flat {
   std::vector<Parameter> parameters;
   std::int64_t size = 0;   // elements

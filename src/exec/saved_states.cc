@@ -13,20 +13,11 @@ namespace {
 constexpr std::array<const char*, kStateKinds> kSuffixes{"", ".first_moment",
                                                          ".second_moment"};
 
-bool is_table(const Parameter& parameter) {
-  return parameter.name == "embedding.weight" ||
-         parameter.name == "head.weight";
-}
-
-/// Rows of the whole parameter, the vocabulary unpadded.
-std::int64_t rows_of(const ModelSpec& model, const Parameter& parameter) {
-  return is_table(parameter) ? model.vocab : parameter.rows;
-}
-
 /// What of the parameter lies here, but for padding.
 Block block_of(const ModelSpec& model, const Parameter& parameter) {
   const std::int64_t rows = std::clamp<std::int64_t>(
-      rows_of(model, parameter) - parameter.first_row, 0, parameter.local_rows);
+      unpadded_rows(model, parameter) - parameter.first_row, 0,
+      parameter.local_rows);
   return {parameter.first_row, rows, parameter.first_column,
           parameter.local_columns};
 }
@@ -105,7 +96,7 @@ StatesToSave states_to_save(RankEngine& rank) {
         saved.tensors.push_back(
             {parameter.name + kSuffixes[kind],
              Precision::fp32,
-             rows_of(model, parameter),
+             unpadded_rows(model, parameter),
              parameter.columns,
              {block, owned.from, owned.until},
              std::as_bytes(values.subspan(
@@ -129,7 +120,7 @@ void load_states(RankEngine& rank, Checkpoint& checkpoint) {
         if (!owned.any()) continue;
         const std::vector<float> values =
             read_block(checkpoint, parameter.name + kSuffixes[kind],
-                       rows_of(model, parameter), parameter, block);
+                       unpadded_rows(model, parameter), parameter, block);
         const std::int64_t at =
             parameter.offset + owned.from - shard_rank * flat.shard;
         std::copy(values.begin() + owned.from, values.begin() + owned.until,
@@ -145,7 +136,7 @@ namespace {
 
 /// Shapes of all parameters of the model that this rank knows of.
 ParameterShape shape_of(const ModelSpec& model, const Parameter& parameter) {
-  return {rows_of(model, parameter), parameter.columns};
+  return {unpadded_rows(model, parameter), parameter.columns};
 }
 
 /// Of the whole model.

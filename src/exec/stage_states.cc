@@ -178,7 +178,7 @@ void StageStates::open_gradients(Lane lane, const Unit& unit, int slot) const {
 }
 
 void StageStates::sum_over_tensor(const Unit& unit, int slot) const {
-  if (!context_.strategy.sequence_parallel) return;
+  if (!context_.cuts_stream()) return;
   for (const FlatState& flat : unit.flats)
     context_.tensor.all_reduce(
         Lane::compute,

@@ -179,8 +179,7 @@ class Trainer {
     const std::int64_t begin = shard_rank * flat.shard;
     for (const Parameter& parameter : flat.flat.parameters) {
       std::vector<float>& whole = result_.tensors[parameter.name].*member;
-      const std::int64_t rows =
-          is_table(parameter) ? model_.vocab : parameter.rows;
+      const std::int64_t rows = unpadded_rows(model_, parameter);
       whole.resize(static_cast<std::size_t>(rows * parameter.columns));
       for (std::int64_t i = 0; i < parameter.size(); ++i) {
         const std::int64_t at = parameter.offset + i - begin;
@@ -195,11 +194,6 @@ class Trainer {
       }
     }
   }
-  static bool is_table(const Parameter& parameter) {
-    return parameter.name == "embedding.weight" ||
-           parameter.name == "head.weight";
-  }
-
   void compare_calls(const RankEngine& rank, int number) {
     const StepGraph graph = build_step(setting(), engine_, strategy_,
                                        micro_batches(strategy_, workload_));
