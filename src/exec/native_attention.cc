@@ -54,30 +54,41 @@ Array log_sum_of(const LayerPass& p) {
   return p.kept_fp32(Saved::log_sum, Scratch::log_sum);
 }
 
-void attend_here(const LayerPass& p) {
-  const Projected x = Projected::of(projected_of(p), p.n.query(), p.n.key());
+/// Attention whose keys are all here: of this rank's heads, or of those that it
+/// was traded.
+struct WholeAttention {
+  AttentionShape shape;
+  Matrix projected, out;
+  std::int64_t query() const { return shape.heads * shape.qk_size; }
+  std::int64_t key() const { return shape.kv_heads * shape.qk_size; }
+};
+
+WholeAttention here(const LayerPass& p) {
   const Indices& own = p.context.own_positions;
-  p.launch(AttentionForward{.shape = shape_of(p, 1, own, own),
+  return {shape_of(p, 1, own, own), projected_of(p), attended_of(p)};
+}
+
+void run_attention(const LayerPass& p, const WholeAttention& a) {
+  const Projected x = Projected::of(a.projected, a.query(), a.key());
+  p.launch(AttentionForward{.shape = a.shape,
                             .q = x.q,
                             .k = x.k,
                             .v = x.v,
-                            .out = attended_of(p),
+                            .out = a.out,
                             .log_sum = log_sum_of(p),
                             .probabilities = p.scores()});
 }
 
-void attend_here_backward(const LayerPass& p) {
-  const Projected x = Projected::of(projected_of(p), p.n.query(), p.n.key());
-  const Projected g = Projected::of(
-      p.scratch.matrix(Scratch::projected, p.n.projected(), p.dtype()),
-      p.n.query(), p.n.key());
-  const Matrix out_gradient =
-      p.scratch.matrix(Scratch::attended, p.n.query(), p.dtype());
+/// From the gradient of `a.out` to that of `a.projected`.
+void run_attention_backward(const LayerPass& p, const WholeAttention& a,
+                            const Matrix& out_gradient,
+                            const Matrix& projected_gradient) {
   const Array delta = p.scratch.array(Scratch::delta, Precision::fp32);
-  p.launch(AttentionDelta{attended_of(p), out_gradient, delta, p.n.heads,
-                          p.n.sequences});
-  const Indices& own = p.context.own_positions;
-  p.launch(AttentionBackward{.shape = shape_of(p, 1, own, own),
+  p.launch(AttentionDelta{a.out, out_gradient, delta, a.shape.heads,
+                          a.shape.sequences});
+  const Projected x = Projected::of(a.projected, a.query(), a.key());
+  const Projected g = Projected::of(projected_gradient, a.query(), a.key());
+  p.launch(AttentionBackward{.shape = a.shape,
                              .q = x.q,
                              .k = x.k,
                              .v = x.v,
@@ -300,74 +311,37 @@ class Trade {
   Array packed_, unpacked_;
 };
 
-/// Columns of one context rank's heads.
-std::int64_t traded(const LayerPass& p, std::int64_t columns) {
-  return columns / p.context.context.size();
-}
-
-AttentionShape traded_shape(const LayerPass& p) {
+/// Whole sequences of one context rank's heads.
+WholeAttention traded(const LayerPass& p) {
   const Indices& all = p.context.whole_positions;
-  return shape_of(p, p.context.context.size(), all, all);
-}
-
-void attend_traded(const LayerPass& p) {
-  const Matrix all =
-      p.saved.matrix(Saved::traded, traded(p, p.n.projected()), p.dtype());
-  const Projected x =
-      Projected::of(all, traded(p, p.n.query()), traded(p, p.n.key()));
-  p.launch(AttentionForward{
-      .shape = traded_shape(p),
-      .q = x.q,
-      .k = x.k,
-      .v = x.v,
-      .out =
-          p.saved.matrix(Saved::traded_out, traded(p, p.n.query()), p.dtype()),
-      .log_sum = log_sum_of(p),
-      .probabilities = p.scores()});
+  const std::int64_t parts = p.context.context.size();
+  return {shape_of(p, parts, all, all),
+          p.saved.matrix(Saved::traded, p.n.projected() / parts, p.dtype()),
+          p.saved.matrix(Saved::traded_out, p.n.query() / parts, p.dtype())};
 }
 
 void attend_ulysses(const LayerPass& p) {
   const Trade trade(p);
-  trade.to_heads(
-      projected_of(p), {p.n.query(), p.n.key(), p.n.key()},
-      p.saved.matrix(Saved::traded, traded(p, p.n.projected()), p.dtype()));
-  attend_traded(p);
-  trade.to_tokens(
-      p.saved.matrix(Saved::traded_out, traded(p, p.n.query()), p.dtype()),
-      {p.n.query()}, attended_of(p));
+  const WholeAttention there = traded(p);
+  trade.to_heads(projected_of(p), {p.n.query(), p.n.key(), p.n.key()},
+                 there.projected);
+  run_attention(p, there);
+  trade.to_tokens(there.out, {p.n.query()}, attended_of(p));
 }
 
 void attend_ulysses_backward(const LayerPass& p) {
   const Trade trade(p);
-  const std::int64_t query = traded(p, p.n.query()), key = traded(p, p.n.key());
-  // Lies where the trade packs, and is read before the next one does.
+  const WholeAttention there = traded(p);
   const Matrix out_gradient =
       as_matrix(slice(p.scratch.array(Scratch::traded_gradient, p.dtype()), 0,
                       p.n.tokens * p.n.query()),
-                query);
-  const Matrix out = p.saved.matrix(Saved::traded_out, query, p.dtype());
+                there.query());
   trade.to_heads(p.scratch.matrix(Scratch::attended, p.n.query(), p.dtype()),
                  {p.n.query()}, out_gradient);
-  const Array delta = p.scratch.array(Scratch::delta, Precision::fp32);
-  p.launch(AttentionDelta{out, out_gradient, delta,
-                          p.n.heads / p.context.context.size(), p.n.sequences});
-  const Projected x = Projected::of(
-      p.saved.matrix(Saved::traded, query + 2 * key, p.dtype()), query, key);
-  // Gradients of what was projected are traded back from where they arrive.
-  const Matrix gradient =
-      p.scratch.matrix(Scratch::projected, query + 2 * key, p.dtype());
-  const Projected g = Projected::of(gradient, query, key);
-  p.launch(AttentionBackward{.shape = traded_shape(p),
-                             .q = x.q,
-                             .k = x.k,
-                             .v = x.v,
-                             .out_gradient = out_gradient,
-                             .log_sum = log_sum_of(p),
-                             .delta = delta,
-                             .probabilities = p.scores(),
-                             .q_gradient = g.q,
-                             .k_gradient = g.k,
-                             .v_gradient = g.v});
+  // Gradients of what was projected are traded back to where they lie.
+  const Matrix gradient = p.scratch.matrix(
+      Scratch::projected, there.query() + 2 * there.key(), p.dtype());
+  run_attention_backward(p, there, out_gradient, gradient);
   trade.to_tokens(
       gradient, {p.n.query(), p.n.key(), p.n.key()},
       p.scratch.matrix(Scratch::projected, p.n.projected(), p.dtype()));
@@ -378,13 +352,15 @@ void attend_ulysses_backward(const LayerPass& p) {
 void attend(const LayerPass& p) {
   if (is_ring(p)) return attend_ring(p);
   if (is_ulysses(p)) return attend_ulysses(p);
-  attend_here(p);
+  run_attention(p, here(p));
 }
 
 void attend_backward(const LayerPass& p) {
   if (is_ring(p)) return attend_ring_backward(p);
   if (is_ulysses(p)) return attend_ulysses_backward(p);
-  attend_here_backward(p);
+  run_attention_backward(
+      p, here(p), p.scratch.matrix(Scratch::attended, p.n.query(), p.dtype()),
+      p.scratch.matrix(Scratch::projected, p.n.projected(), p.dtype()));
 }
 
 }  // namespace ztplan

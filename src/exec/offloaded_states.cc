@@ -97,21 +97,14 @@ void StageStates::step_slice(Lane lane, int slice,
       const auto of = [&](const Array& all) {
         return ztplan::slice(all, place, last - first);
       };
-      const Kernel kernel =
-          AdamW{.master = of(part[StateKind::master]),
-                .first_moment = of(part[StateKind::first_moment]),
-                .second_moment = of(part[StateKind::second_moment]),
-                .gradient = ztplan::slice(host_gradients_, part.from + place,
-                                          last - first),
-                .weight = of(weights),
-                .learning_rate = numbers.learning_rate,
-                .beta1 = numbers.beta1,
-                .beta2 = numbers.beta2,
-                .epsilon = numbers.epsilon,
-                .weight_decay = range.decays ? numbers.weight_decay : 0,
-                .factor = numbers.factor,
-                .step = numbers.step};
-      context_.device.enqueue(lane, [kernel] { run_on_cpu(kernel); });
+      AdamW adam = adam_of(numbers, range.decays);
+      adam.master = of(part[StateKind::master]);
+      adam.first_moment = of(part[StateKind::first_moment]);
+      adam.second_moment = of(part[StateKind::second_moment]);
+      adam.gradient =
+          ztplan::slice(host_gradients_, part.from + place, last - first);
+      adam.weight = of(weights);
+      context_.device.enqueue(lane, [adam] { run_on_cpu(adam); });
     }
   });
 }
@@ -149,18 +142,17 @@ void StageStates::load_weights(Lane lane, const Unit& unit, int slot) {
       weights_drive_->read(
           blocks.from, {buffer.data, static_cast<std::size_t>(blocks.size)});
     });
-    fetch_flat(lane, unit, flat, slot);
+    fetch_flat(lane, flat, slot);
   }
 }
 
 void StageStates::fetch_weights(Lane lane, const Unit& unit, int slot) const {
   if (weights_drive_) return;  // with what was loaded
-  for (const FlatState& flat : unit.flats) fetch_flat(lane, unit, flat, slot);
+  for (const FlatState& flat : unit.flats) fetch_flat(lane, flat, slot);
 }
 
-void StageStates::fetch_flat(Lane lane, const Unit& unit, const FlatState& flat,
-                             int slot) const {
-  const Array to = own(weights_of(unit, flat, slot), flat);
+void StageStates::fetch_flat(Lane lane, const FlatState& flat, int slot) const {
+  const Array to = own(weights_of(flat, slot), flat);
   context_.device.copy(lane, to.data, staged(flat, slot).data, bytes_in(to));
 }
 

@@ -85,16 +85,14 @@ std::int64_t StageStates::largest_shard() const {
   return most;
 }
 
-Array StageStates::weights_of(const Unit&, const FlatState& flat,
-                              int slot) const {
+Array StageStates::weights_of(const FlatState& flat, int slot) const {
   if (shards_weights())
     return slice(gathered_[static_cast<std::size_t>(slot)], flat.unit_at,
                  flat.padded);
   return slice(weights_, flat.whole_at, flat.padded);
 }
 
-Array StageStates::gradients_of(const Unit&, const FlatState& flat,
-                                int slot) const {
+Array StageStates::gradients_of(const FlatState& flat, int slot) const {
   if (shards_gradients())
     return slice(unit_gradients_[static_cast<std::size_t>(slot)], flat.unit_at,
                  flat.padded);
@@ -106,16 +104,16 @@ Array StageStates::own(const Array& whole, const FlatState& flat) const {
 }
 
 UnitArrays StageStates::layer_weights(const Unit& unit, int slot) const {
-  UnitArrays arrays{weights_of(unit, unit.flats.front(), slot), {}};
+  UnitArrays arrays{weights_of(unit.flats.front(), slot), {}};
   if (unit.flats.size() > 1)
-    arrays.experts = weights_of(unit, unit.flats.back(), slot);
+    arrays.experts = weights_of(unit.flats.back(), slot);
   return arrays;
 }
 
 UnitArrays StageStates::layer_gradients(const Unit& unit, int slot) const {
-  UnitArrays arrays{gradients_of(unit, unit.flats.front(), slot), {}};
+  UnitArrays arrays{gradients_of(unit.flats.front(), slot), {}};
   if (unit.flats.size() > 1)
-    arrays.experts = gradients_of(unit, unit.flats.back(), slot);
+    arrays.experts = gradients_of(unit.flats.back(), slot);
   return arrays;
 }
 
@@ -124,8 +122,8 @@ EndArrays StageStates::ends_of(const Unit& unit, int slot,
   const std::int64_t hidden = context_.model.hidden;
   EndArrays arrays;
   for (const FlatState& flat : unit.flats) {
-    const Array whole = gradients ? gradients_of(unit, flat, slot)
-                                  : weights_of(unit, flat, slot);
+    const Array whole =
+        gradients ? gradients_of(flat, slot) : weights_of(flat, slot);
     const Array used = slice(whole, 0, flat.flat.size);
     const std::string& name = flat.flat.parameters.front().name;
     if (name == "positions.weight") {
@@ -150,7 +148,7 @@ EndArrays StageStates::end_gradients(const Unit& unit, int slot) const {
 
 void StageStates::gather(Lane lane, const Unit& unit, int slot) const {
   for (const FlatState& flat : unit.flats) {
-    const Array whole = weights_of(unit, flat, slot);
+    const Array whole = weights_of(flat, slot);
     // What was fetched is in its place already.
     const Array shard = weights_leave()
                             ? own(whole, flat)
@@ -181,8 +179,7 @@ void StageStates::sum_over_tensor(const Unit& unit, int slot) const {
   if (!context_.cuts_stream()) return;
   for (const FlatState& flat : unit.flats)
     context_.tensor.all_reduce(
-        Lane::compute,
-        slice(gradients_of(unit, flat, slot), 0, flat.flat.whole),
+        Lane::compute, slice(gradients_of(flat, slot), 0, flat.flat.whole),
         Reduction::sum);
 }
 
@@ -190,7 +187,7 @@ void StageStates::reduce(Lane lane, const Unit& unit, int slot,
                          bool last) const {
   for (const FlatState& flat : unit.flats) {
     if (flat.borrowed && !shards_gradients()) continue;  // with its lender
-    const Array whole = gradients_of(unit, flat, slot);
+    const Array whole = gradients_of(flat, slot);
     const Array shard = own(whole, flat);
     holders(flat).shards.reduce_scatter(lane, whole, shard);
     Array kept = shard;
@@ -268,6 +265,18 @@ void StageStates::square_sum(Lane lane, bool first_stage, double* sum) const {
   });
 }
 
+AdamW adam_of(const StepNumbers& numbers, bool decays) {
+  AdamW adam;
+  adam.learning_rate = numbers.learning_rate;
+  adam.beta1 = numbers.beta1;
+  adam.beta2 = numbers.beta2;
+  adam.epsilon = numbers.epsilon;
+  adam.weight_decay = decays ? numbers.weight_decay : 0;
+  adam.factor = numbers.factor;
+  adam.step = numbers.step;
+  return adam;
+}
+
 void StageStates::step(Lane lane, const StepNumbers& numbers) const {
   for_each_flat([&](const Unit&, const FlatState& flat) {
     const Shard shard = shard_of(flat);
@@ -277,27 +286,21 @@ void StageStates::step(Lane lane, const StepNumbers& numbers) const {
       const auto part = [&](const Array& all) {
         return slice(all, range.from - begin, range.size);
       };
-      context_.device.launch(
-          lane, AdamW{.master = part(states.masters),
-                      .first_moment = part(states.first_moment),
-                      .second_moment = part(states.second_moment),
-                      .gradient = part(shard.gradients),
-                      .weight = part(shard.weights),
-                      .learning_rate = numbers.learning_rate,
-                      .beta1 = numbers.beta1,
-                      .beta2 = numbers.beta2,
-                      .epsilon = numbers.epsilon,
-                      .weight_decay = range.decays ? numbers.weight_decay : 0,
-                      .factor = numbers.factor,
-                      .step = numbers.step});
+      AdamW adam = adam_of(numbers, range.decays);
+      adam.master = part(states.masters);
+      adam.first_moment = part(states.first_moment);
+      adam.second_moment = part(states.second_moment);
+      adam.gradient = part(shard.gradients);
+      adam.weight = part(shard.weights);
+      context_.device.launch(lane, adam);
     }
   });
 }
 
 void StageStates::gather_updates(Lane lane) const {
   if (context_.strategy.zero == 0 || shards_weights()) return;
-  for_each_flat([&](const Unit& unit, const FlatState& flat) {
-    const Array whole = weights_of(unit, flat, 0);
+  for_each_flat([&](const Unit&, const FlatState& flat) {
+    const Array whole = weights_of(flat, 0);
     holders(flat).shards.all_gather(lane, own(whole, flat), whole);
   });
 }

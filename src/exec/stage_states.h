@@ -18,6 +18,9 @@ struct StepNumbers {
   std::int64_t step = 1;
 };
 
+/// AdamW as the step is told, with decay or without, and no arrays yet.
+kernels::AdamW adam_of(const StepNumbers& numbers, bool decays);
+
 /// What Adam steps of one flat buffer.
 struct AdamArrays {
   Array masters, first_moment, second_moment;
@@ -100,8 +103,8 @@ class StageStates {
     return offload().optimizer != OffloadTier::none;
   }
   bool shards_gradients() const { return context_.strategy.zero >= 2; }
-  Array weights_of(const Unit& unit, const FlatState& flat, int slot) const;
-  Array gradients_of(const Unit& unit, const FlatState& flat, int slot) const;
+  Array weights_of(const FlatState& flat, int slot) const;
+  Array gradients_of(const FlatState& flat, int slot) const;
   Array own(const Array& whole, const FlatState& flat) const;
   EndArrays ends_of(const Unit& unit, int slot, bool gradients) const;
   template <class Visit>
@@ -110,8 +113,7 @@ class StageStates {
   void for_each_in_slice(int slice, const Visit& visit) const;
   void lay_host();
   std::int64_t largest_shard() const;
-  void fetch_flat(Lane lane, const Unit& unit, const FlatState& flat,
-                  int slot) const;
+  void fetch_flat(Lane lane, const FlatState& flat, int slot) const;
   Array host_weights(int slice) const;
   Array staged(const FlatState& flat, int slot) const;
   AdamArrays adam_arrays(const FlatState& flat) const;
