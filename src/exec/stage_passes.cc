@@ -53,7 +53,7 @@ const std::vector<Unit>& StagePasses::chunk(const PassKey& key) const {
 }
 
 int StagePasses::virtual_stage(const PassKey& key) const {
-  return key.chunk * context_.strategy.pipeline + pipeline_.rank();
+  return ztplan::virtual_stage(context_.strategy, pipeline_.rank(), key.chunk);
 }
 
 int StagePasses::last_virtual_stage() const {

@@ -27,10 +27,9 @@ class UnitWriter {
 
  private:
   std::vector<Unit> chunk_units(int chunk) {
-    const int u = chunk * strategy_.pipeline + stage_;
+    const int u = virtual_stage(strategy_, stage_, chunk);
     const int last = strategy_.pipeline * strategy_.virtual_stages - 1;
-    int number = 0;
-    for (int i = 0; i < u; ++i) number += layers_[static_cast<std::size_t>(i)];
+    const int number = first_layer(layers_, u);
     std::vector<Unit> units;
     if (u == 0) units.push_back(embedding(chunk));
     for (int i = 0; i < layers_[static_cast<std::size_t>(u)]; ++i)

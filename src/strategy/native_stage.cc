@@ -33,9 +33,8 @@ NativePass native_pass(const ModelSpec& model, const Workload& w,
       stage_shapes(kinds, s)[static_cast<std::size_t>(stage)]
           .chunks[static_cast<std::size_t>(chunk)];
   const std::vector<int> layers = chunk_layers(layer_count(model), s);
-  const int u = chunk * s.pipeline + stage;
-  int number = 0;
-  for (int i = 0; i < u; ++i) number += layers[static_cast<std::size_t>(i)];
+  const int u = virtual_stage(s, stage, chunk);
+  const int number = first_layer(layers, u);
   NativePass pass;
   pass.has_tokens = shape.has_embedding;
   if (pass.has_tokens)

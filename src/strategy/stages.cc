@@ -80,6 +80,10 @@ int stage_of(const Strategy& s, int virtual_stage) {
   return goes_up ? s.pipeline - 1 - stage : stage;
 }
 
+int first_layer(const std::vector<int>& layers, int virtual_stage) {
+  return std::accumulate(layers.begin(), layers.begin() + virtual_stage, 0);
+}
+
 int ChunkShape::layers() const {
   return std::accumulate(layers_of_kind.begin(), layers_of_kind.end(), 0);
 }

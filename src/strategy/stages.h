@@ -45,6 +45,10 @@ struct StageShape {
 /// so.
 std::vector<int> chunk_layers(int layers, const Strategy& strategy);
 
+/// The first layer of `virtual_stage`, whose count is among `layers`, as
+/// `chunk_layers` has them.
+int first_layer(const std::vector<int>& layers, int virtual_stage);
+
 /// Whether `chunk_layers` is not empty. Allocates nothing.
 bool layers_divide(int layers, const Strategy& strategy);
 
