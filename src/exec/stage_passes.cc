@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "strategy/native_stage.h"
 
 namespace ztplan {
 
@@ -20,6 +19,9 @@ StagePasses::StagePasses(RankContext& context, const StageUnits& units,
       padded_vocab_(padded_vocab),
       sizes_(native_sizes(context.model, Layer{}, context.workload,
                           context.strategy)) {
+  for (int i = 0; i < context.strategy.virtual_stages; ++i)
+    layouts_.push_back(native_pass(context.model, context.workload,
+                                   context.strategy, pipeline.rank(), i));
   const auto buffer = [&](Bytes bytes) {
     return context.device.allocate(Tier::device, Term::buffers, bytes);
   };
@@ -56,6 +58,10 @@ int StagePasses::virtual_stage(const PassKey& key) const {
   return ztplan::virtual_stage(context_.strategy, pipeline_.rank(), key.chunk);
 }
 
+int StagePasses::neighbour(const PassKey& key, int places) const {
+  return stage_of(context_.strategy, virtual_stage(key) + places);
+}
+
 int StagePasses::last_virtual_stage() const {
   return context_.strategy.pipeline * context_.strategy.virtual_stages - 1;
 }
@@ -70,9 +76,7 @@ Array StagePasses::wide() const {
 
 /// Frames of all layers of the chunk in one block: token ids first.
 void StagePasses::lay_out(OpenPass& open, const PassKey& key) {
-  const NativePass layout =
-      native_pass(context_.model, context_.workload, context_.strategy,
-                  pipeline_.rank(), key.chunk);
+  const NativePass& layout = layouts_[static_cast<std::size_t>(key.chunk)];
   open.block =
       context_.device.allocate(Tier::device, Term::activations, layout.total());
   open.ids = {reinterpret_cast<std::int32_t*>(open.block),
@@ -110,23 +114,19 @@ void StagePasses::close_backward(const PassKey& key) {
 }
 
 void StagePasses::receive(const PassKey& key, bool forward, std::byte* into) {
-  const int from = virtual_stage(key) + (forward ? -1 : 1);
   const Matrix to = stream(into);
-  pipeline_.receive(Lane::compute, from % context_.strategy.pipeline,
+  pipeline_.receive(Lane::compute, neighbour(key, forward ? -1 : 1),
                     as_array(to));
 }
 
 void StagePasses::send_forward(Lane lane, const PassKey& key) {
   const Matrix from = stream(output_);
-  pipeline_.send(lane, (virtual_stage(key) + 1) % context_.strategy.pipeline,
-                 as_array(from));
+  pipeline_.send(lane, neighbour(key, 1), as_array(from));
 }
 
 void StagePasses::send_backward(Lane lane, const PassKey& key) {
   const Matrix from = stream(gradient_);
-  const int stages = context_.strategy.pipeline;
-  pipeline_.send(lane, (virtual_stage(key) - 1 + stages) % stages,
-                 as_array(from));
+  pipeline_.send(lane, neighbour(key, -1), as_array(from));
 }
 
 Matrix StagePasses::input_of(const OpenPass& open, std::size_t unit) const {

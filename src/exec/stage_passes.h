@@ -6,6 +6,7 @@
 #include <map>
 
 #include "exec/stage_states.h"
+#include "strategy/native_stage.h"
 
 namespace ztplan {
 
@@ -62,6 +63,8 @@ class StagePasses {
   const std::vector<Unit>& chunk(const PassKey& key) const;
   int virtual_stage(const PassKey& key) const;
   int last_virtual_stage() const;
+  /// The stage of the chunk that many places after this pass's.
+  int neighbour(const PassKey& key, int places) const;
   OpenPass& pass(const PassKey& key) { return passes_.at(key); }
   const Layer& layer_of(const Unit& unit) const;
 
@@ -94,6 +97,7 @@ class StagePasses {
   NativeEnds ends_;
   std::int64_t padded_vocab_;
   NativeSizes sizes_;
+  std::vector<NativePass> layouts_;  // by chunk
   std::byte* workspace_ = nullptr;
   std::byte *gradient_ = nullptr, *output_ = nullptr;  // [stream, hidden]
   double* total_loss_ = nullptr;

@@ -22,7 +22,7 @@ std::int64_t expert_rows(const Strategy& s, std::int64_t chosen) {
 
 struct Context {
   NativeSizes n;
-  bool layer_norm, gathers, eager, moe, ring, ulysses, sixteen;
+  bool layer_norm, gathers, eager, moe, ring, ulysses;
   std::int64_t sequence;
   Recompute drops;  // within the layer
   std::int64_t per_stream(std::int64_t elements) const {
@@ -47,7 +47,6 @@ Context context_of(const ModelSpec& model, const Layer& layer,
           layer.ffn.is_moe(),
           cut && s.context_kind == ContextKind::ring,
           cut && s.context_kind == ContextKind::ulysses,
-          activation_bytes(w.precision) != kFp32,
           w.sequence,
           s.recompute.mode == Recompute::Mode::selective ? s.recompute
                                                          : Recompute{}};

@@ -8,6 +8,7 @@
 #include "search/enumerate.h"
 #include "search/evaluate.h"
 #include "search/request.h"
+#include "support/any_engine.h"
 
 namespace ztplan {
 
@@ -34,21 +35,11 @@ inline Setting setting_of(const Question& question) {
   return {question.model, question.cluster, question.workload};
 }
 
-/// An engine without rules of its own, which keeps what Megatron-LM does.
-inline const Engine& free_engine() {
-  static const Engine engine_without_rules = [] {
-    Engine engine = find_engine("megatron");
-    engine.rules = {};
-    return engine;
-  }();
-  return engine_without_rules;
-}
-
 /// `question`, allowing these schedules alone; under an engine that runs all
 /// of them where none was named.
 inline Question scheduled(Question question, std::vector<Schedule> schedules) {
   question.limits.schedule = std::move(schedules);
-  if (question.engines.size() > 1) question.engines = {&free_engine()};
+  if (question.engines.size() > 1) question.engines = {&any_engine()};
   return question;
 }
 
