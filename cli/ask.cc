@@ -88,6 +88,7 @@ Limits limits_of(const Flags& flags) {
   limits.data = list_or_all("--dp", flags.dp);
   limits.context = list_or_all("--cp", flags.cp);
   limits.expert = list_or_all("--ep", flags.ep);
+  limits.expert_tensor = list_or_all("--etp", flags.etp);
   limits.micro_batch = list_or_all("--micro-batch", flags.micro_batch);
   if (!flags.zero.empty()) {
     limits.zero = parse_list("--zero", flags.zero, 0, kHighestZero);

@@ -46,6 +46,7 @@ std::string strategy_text(const Flags& flags) {
   add("pp", flags.pp);
   add("cp", flags.cp);
   add("ep", flags.ep);
+  add("etp", flags.etp);
   add("dp", flags.dp);
   add("zero", flags.zero);
   add("offload", flags.offload);
@@ -72,7 +73,7 @@ Exit run_diagnose(const Flags& flags, const Console& console) {
   Flags own = flags;
   own.strategy = strategy_text(flags);
   if (own.strategy.empty()) own.strategy = "micro=1";
-  own.tp = own.pp = own.cp = own.ep = own.dp = own.zero = "";
+  own.tp = own.pp = own.cp = own.ep = own.etp = own.dp = own.zero = "";
   own.offload = own.recompute = own.micro_batch = "";
   const Strategy strategy = strategy_of(own);
   Request request = request_of(own);

@@ -99,6 +99,7 @@ constexpr Flag kLimits[] = {
     text("--dp", "LIST", "data parallel sizes (all)", &Flags::dp),
     text("--cp", "LIST", "context parallel sizes (all)", &Flags::cp),
     text("--ep", "LIST", "expert parallel sizes (all)", &Flags::ep),
+    text("--etp", "LIST", "expert tensor parallel sizes (1)", &Flags::etp),
     text("--zero", "LIST", "ZeRO stages, as 0..3 (all)", &Flags::zero),
     text("--offload", "LIST", "none, cpu, nvme, cpu+parameters, ... (all)",
          &Flags::offload),

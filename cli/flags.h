@@ -19,7 +19,8 @@ struct Flags {
   std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load,
       loss;
   std::string strategy;
-  std::string tp, pp, vpp, dp, cp, ep, zero, offload, recompute, micro_batch;
+  std::string tp, pp, vpp, dp, cp, ep, etp, zero, offload, recompute,
+      micro_batch;
   std::string schedule;
   std::string top, objective, margin;
   std::string output, trace, tolerance;

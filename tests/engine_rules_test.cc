@@ -57,6 +57,13 @@ constexpr RuleRow kRows[] = {
     {"experts-exist", make_moe, "ep=8",
      [](SettingCase& w) { w.model = small_gpt(); }, "ep=8"},
     {"experts-divide", make_moe, "ep=8", keep, "ep=16"},
+    {"expert-ranks", make_moe, "pp=4,ep=2,etp=2", keep, "pp=4,ep=4,etp=2"},
+    {"expert-width-divides", make_moe, "tp=2,etp=2",
+     [](SettingCase& w) {
+       w.model = small_moe();
+       w.model.layers[0].layer.ffn.expert_width = 1023;
+     },
+     "tp=2,etp=2"},
     {"schedule-chunks", keep, "pp=2,vpp=3", keep, "pp=2,vpp=3,schedule=1f1b"},
     {"schedule-chunks", keep, "pp=2,vpp=3,schedule=zb-h1", keep,
      "pp=2,vpp=3,schedule=zb-h2"},

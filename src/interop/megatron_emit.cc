@@ -156,7 +156,7 @@ void say_grid(const Emission& e, Arguments& a) {
   }
   if (!widest(e.question.model).ffn.is_moe()) return;
   a.set("expert-model-parallel-size", s.expert);
-  a.set("expert-tensor-parallel-size", 1);
+  a.set("expert-tensor-parallel-size", s.expert_tensor);
 }
 
 void say_batch(const Emission& e, Arguments& a) {

@@ -269,14 +269,8 @@ class Reader : private Reading {
       find(Severity::trap, "sequence-parallel-off", "sequence-parallel",
            "it is switched off without tensor parallelism", "remove it",
            kArguments);
-    const bool moe = has("num-experts");
-    const int expert_tensor = size_or("expert-tensor-parallel-size", s.tensor);
-    if (moe && s.tensor > 1 && expert_tensor != 1)
-      find(Severity::advice, "expert-tensor", "expert-tensor-parallel-size",
-           fmt::format("experts are cut {} ways by tensor; ztplan counts them "
-                       "uncut",
-                       expert_tensor),
-           "--expert-tensor-parallel-size 1", kArguments);
+    if (has("num-experts"))
+      s.expert_tensor = size_or("expert-tensor-parallel-size", s.tensor);
   }
 
   void read_states() {

@@ -172,6 +172,14 @@ AttentionKernel attention_of(const CsvRow& row, AttentionKernel missing) {
   return eager ? AttentionKernel::eager : AttentionKernel::flash;
 }
 
+/// As its notes give it; of a Megatron-LM run whose arguments leave it out, the
+/// default: tensor. Source: megatron/core/model_parallel_config.py.
+int expert_tensor_of(const CsvRow& row, const Strategy& s) {
+  if (!noted_number(row, "experts ")) return 1;
+  const bool left_out = notes_say(row, "etp dispatcher");
+  return noted_number(row, "etp ").value_or(left_out ? s.tensor : 1);
+}
+
 }  // namespace
 
 Strategy strategy_of_run(const CsvRow& row, int layers,
@@ -182,6 +190,7 @@ Strategy strategy_of_run(const CsvRow& row, int layers,
   s.virtual_stages = s.pipeline > 1 ? size_cell(row, "vpp") : 1;
   s.context = size_cell(row, "cp");
   s.expert = size_cell(row, "ep");
+  s.expert_tensor = expert_tensor_of(row, s);
   s.data = data_left(row, s);
   s.sequence_parallel =
       s.tensor > 1 && whole_cell(row, "sp", 1).value_or(1) == 1;

@@ -110,6 +110,7 @@ void add_search(CommandLine& line, const Request& request) {
   line.add("--vpp", listed(limits.virtual_stages));
   line.add("--cp", listed(limits.context));
   line.add("--ep", listed(limits.expert));
+  line.add("--etp", listed(limits.expert_tensor));
   line.add("--zero", listed(limits.zero));
   line.add("--offload", listed(limits.offload));
   line.add("--recompute", listed(limits.recompute));

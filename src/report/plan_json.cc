@@ -111,7 +111,8 @@ bool fits(const Question& question, const Plan& plan) {
 void write_strategy(JsonWriter& json, const Strategy& s) {
   json.begin_object().field("text", to_text(s)).field("tp", s.tensor);
   json.field("pp", s.pipeline).field("vpp", s.virtual_stages);
-  json.field("cp", s.context).field("ep", s.expert).field("dp", s.data);
+  json.field("cp", s.context).field("ep", s.expert);
+  json.field("etp", s.expert_tensor).field("dp", s.data);
   json.field("sp", s.sequence_parallel).field("zero", s.zero);
   json.field("offload", to_text(s.offload));
   json.field("recompute", to_text(s.recompute));

@@ -40,6 +40,7 @@ std::vector<PlanColumn> size_columns() {
           {right("vpp"), Show::differing, size(&Strategy::virtual_stages)},
           {right("cp"), Show::differing, size(&Strategy::context)},
           {right("ep"), Show::differing, size(&Strategy::expert)},
+          {right("etp"), Show::differing, size(&Strategy::expert_tensor)},
           {right("dp"), Show::always, size(&Strategy::data)},
           {right("zero"), Show::always, size(&Strategy::zero)},
           {right("micro"), Show::differing, size(&Strategy::micro_batch)},

@@ -162,6 +162,13 @@ class Enumeration {
     for (const int e :
          choose(q_.limits.expert, divisors(ranks, most_experts(q_.model)))) {
       s_.expert = e;
+      expert_tensors();
+    }
+  }
+
+  void expert_tensors() {
+    for (const int e : choose(q_.limits.expert_tensor, {1})) {
+      s_.expert_tensor = e;
       sequence_parallelism();
     }
   }

@@ -42,6 +42,7 @@ Strategy first_values(const Question& question) {
   s.pipeline = first_or(limits.pipeline, 1);
   s.context = first_or(limits.context, 1);
   s.expert = first_or(limits.expert, 1);
+  s.expert_tensor = first_or(limits.expert_tensor, 1);
   s.virtual_stages = first_or(limits.virtual_stages, 1);
   if (s.virtual_stages > 1) s.schedule = Schedule::interleaved;
   if (!limits.schedule.empty()) s.schedule = limits.schedule.front();

@@ -59,6 +59,7 @@ Strategy cut_key(const Strategy& s) {
   key.tensor = s.tensor;
   key.context = s.context;
   key.expert = s.expert;
+  key.expert_tensor = s.expert_tensor;
   key.sequence_parallel = s.sequence_parallel;
   key.micro_batch = s.micro_batch;
   key.context_kind = s.context_kind;

@@ -16,6 +16,7 @@ namespace ztplan {
 /// What the user allows; an empty list allows all that make sense.
 struct Limits {
   std::vector<int> tensor, pipeline, virtual_stages, data, context, expert;
+  std::vector<int> expert_tensor;  // empty: 1 alone
   std::vector<int> zero, micro_batch;
   std::vector<Offload> offload;
   std::vector<Recompute> recompute;

@@ -72,6 +72,7 @@ class LayerWriter {
   void feed_forward(Direction direction);
   void mlp(std::int64_t width, Direction direction);
   void experts(Direction direction);
+  void share_rows(CollectiveOp op, std::int64_t rows);
   void expert_products(std::int64_t rows, Direction direction);
   void count_rows();
   void dispatch(std::int64_t rows);
@@ -336,20 +337,30 @@ void LayerWriter::dispatch(std::int64_t rows) {
                     Bytes{sent_rows(rows) * hidden_ * write_.width()}, 1, 0);
 }
 
+/// Rows of all ranks that share an expert: gathered before it, summed after.
+/// Source: Megatron-LM core/transformer/moe/token_dispatcher.py
+/// (MoEAlltoAllTokenDispatcher, the expert tensor group).
+void LayerWriter::share_rows(CollectiveOp op, std::int64_t rows) {
+  write_.collective(
+      TimeTerm::expert_comm, op, expert_tensor_group(strategy_),
+      Bytes{strategy_.expert_tensor * rows * hidden_ * write_.width()}, 1, 0);
+}
+
 /// Products of the experts of this device over `rows` balanced rows.
 void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   const FeedForward& f = layer_.ffn;
   const std::int64_t experts = divide_up(f.experts, strategy_.expert);
   const std::int64_t each = divide_up(rows, experts);
-  const std::int64_t up = f.gated ? 2L * f.expert_width : f.expert_width;
+  const std::int64_t width = divide_up(f.expert_width, strategy_.expert_tensor);
+  const std::int64_t up = f.gated ? 2 * width : width;
   Linear in{each, up, hidden_, experts};
-  Linear out{each, hidden_, f.expert_width, experts};
+  Linear out{each, hidden_, width, experts};
   in.routed = out.routed = true;
   const bool forward = direction == Direction::forward;
   linear(direction, forward ? in : out);
-  activation(rows * f.expert_width, direction);
+  activation(rows * width, direction);
   linear(direction, forward ? out : in);
-  adapt_mlp(f.expert_width, 1, each, experts, direction);
+  adapt_mlp(f.expert_width, strategy_.expert_tensor, each, experts, direction);
 }
 
 /// Ranks tell each other how many rows each expert gets, and sum them over the
@@ -359,7 +370,8 @@ void LayerWriter::count_rows() {
   constexpr std::int64_t kCount = 4;  // bytes
   const Bytes counts{kCount * layer_.ffn.experts};
   write_.collective(TimeTerm::expert_comm, CollectiveOp::all_gather,
-                    expert_group(strategy_), counts * strategy_.expert, 1, 0);
+                    expert_cut_group(strategy_), counts * expert_cut(strategy_),
+                    1, 0);
   if (strategy_.sequence_parallel)
     write_.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
                       tensor_group(strategy_), counts, 1, 0);
@@ -367,9 +379,8 @@ void LayerWriter::count_rows() {
                     context_group(strategy_), counts, 1, 0);
 }
 
-/// Router, dispatch, experts and combine. A rank routes the tokens it owns;
-/// experts are not cut by the tensor group, whose ranks each route a share of
-/// the sequence. Balanced routing.
+/// Router, dispatch, experts and combine. A rank routes the tokens it owns, a
+/// share of the sequence within a tensor group. Balanced routing.
 void LayerWriter::experts(Direction direction) {
   const FeedForward& f = layer_.ffn;
   const std::int64_t owned = divide_up(write_.tokens(), strategy_.tensor);
@@ -377,7 +388,9 @@ void LayerWriter::experts(Direction direction) {
   linear(direction, {owned, f.experts, hidden_});
   if (direction == Direction::forward) count_rows();
   dispatch(rows);
-  expert_products(rows, direction);
+  share_rows(CollectiveOp::all_gather, rows);
+  expert_products(strategy_.expert_tensor * rows, direction);
+  share_rows(CollectiveOp::reduce_scatter, rows);
   dispatch(rows);
   if (f.shared_width > 0) mlp(f.shared_width, direction);
 }

@@ -235,7 +235,7 @@ Parts expert_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
       cut.per_stream(2 * kFp32 * f.experts + kIndex * f.top_k);
   const std::int64_t rows = expert_rows(f, cut, s);
   const std::int64_t moved =
-      capped_product(rows, 2 * cut.number * cut.hidden * expert_tensor(s));
+      capped_product(rows, 2 * cut.number * cut.hidden * s.expert_tensor);
   const Parts inner = inner_parts(f, rows, f.expert_width, cut, recompute);
   return {router + moved + inner.saved, router + moved + inner.working};
 }
@@ -290,7 +290,8 @@ std::int64_t widest_tensor(const Layer& layer, const Cut& cut,
   const std::int64_t experts =
       f.is_moe()
           ? capped_product(expert_rows(f, cut, s),
-                           std::max<std::int64_t>(f.expert_width, cut.hidden))
+                           std::max<std::int64_t>(f.expert_width,
+                                                  s.expert_tensor * cut.hidden))
           : 0;
   return cut.number * std::max({dense, experts, cut.per_token(cut.hidden)});
 }
@@ -335,7 +336,7 @@ std::int64_t ffn_pending(const FeedForward& f, const Cut& cut,
   if (!f.is_moe()) return dense;
   const std::int64_t rows = expert_rows(f, cut, s);
   const std::int64_t moved =
-      capped_product(rows, cut.number * cut.hidden * expert_tensor(s));
+      capped_product(rows, cut.number * cut.hidden * s.expert_tensor);
   return dense + cut.per_stream(kFp32 * f.experts) +
          mlp_pending(f, rows, f.expert_width, moved, moved, cut);
 }

@@ -116,11 +116,6 @@ struct EndShare {
 EndShare end_share(const ModelSpec& model, const Strategy& strategy,
                    std::int64_t padded_vocab);
 
-/// Ranks among which the experts of one layer are cut, and how many of them
-/// share one expert.
-std::int64_t expert_cut(const Strategy& strategy);
-std::int64_t expert_tensor(const Strategy& strategy);
-
 /// Bytes of a stored activation: 4 in fp32, else 2.
 std::int64_t activation_bytes(Precision precision);
 

@@ -28,7 +28,7 @@ void share_adapters(const ModelSpec& model, const Layer& layer,
   if (dense_width > 0) share.trained_dense += mlp(dense_width, s.tensor);
   if (!ffn.is_moe()) return;
   share.trained_experts =
-      divide_up(ffn.experts * mlp(ffn.expert_width, expert_tensor(s)),
+      divide_up(ffn.experts * mlp(ffn.expert_width, s.expert_tensor),
                 std::min<std::int64_t>(s.expert, ffn.experts));
 }
 
@@ -87,14 +87,6 @@ LayerShare operator*(std::int64_t count, const LayerShare& share) {
   return {count * share.dense, count * share.experts,
           count * share.trained_dense, count * share.trained_experts,
           count * share.persistent};
-}
-
-std::int64_t expert_cut(const Strategy& s) {
-  return std::int64_t{s.tensor} * s.context * s.data / expert_data(s);
-}
-
-std::int64_t expert_tensor(const Strategy& s) {
-  return std::max<std::int64_t>(1, expert_cut(s) / s.expert);
 }
 
 LayerShare layer_share(const ModelSpec& model, const Layer& layer,

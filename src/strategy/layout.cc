@@ -38,10 +38,14 @@ Group replica_group(const Strategy& s) {
   return {s.context * s.data / shards, s.tensor * shards};
 }
 
-Group expert_group(const Strategy& s) { return {s.expert, 1}; }
+Group expert_tensor_group(const Strategy& s) { return {s.expert_tensor, 1}; }
+
+Group expert_group(const Strategy& s) { return {s.expert, s.expert_tensor}; }
+
+Group expert_cut_group(const Strategy& s) { return {expert_cut(s), 1}; }
 
 Group expert_gradient_group(const Strategy& s) {
-  return {expert_data(s), s.expert};
+  return {expert_data(s), expert_cut(s)};
 }
 
 Group pipeline_pair(const Strategy& s) {

@@ -27,8 +27,11 @@ Group gradient_group(const Strategy& strategy);
 /// The ZeRO shard group (inside gradient_group), and its replicas.
 Group shard_group(const Strategy& strategy);
 Group replica_group(const Strategy& strategy);
-/// Expert parallel ranks: inside tensor * context * data, innermost.
+/// Ranks that share an expert, expert parallel ranks, and both together: inside
+/// tensor * context * data, innermost.
+Group expert_tensor_group(const Strategy& strategy);
 Group expert_group(const Strategy& strategy);
+Group expert_cut_group(const Strategy& strategy);
 /// Ranks that hold equal experts and reduce their gradients.
 Group expert_gradient_group(const Strategy& strategy);
 /// Neighbouring stages: two ranks, tensor * context * data apart, anywhere in

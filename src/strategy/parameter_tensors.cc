@@ -39,7 +39,7 @@ class Tensors {
     if (width > 0) add_mlp(f, 1, width, s_.tensor);
     if (!f.is_moe()) return;
     add_mlp(f, divide_up(f.experts, std::min(s_.expert, f.experts)),
-            f.expert_width, expert_tensor(s_));
+            f.expert_width, s_.expert_tensor);
     add(1, std::int64_t{f.experts} * model_.hidden);
     if (f.router_bias) add(1, f.experts);
     if (f.shared_gate) add(1, model_.hidden);
@@ -55,7 +55,7 @@ class Tensors {
                   adapters.rank, 1);
     if (!f.is_moe()) return;
     add_adapted(adapted_mlp(model_, f.expert_width, f.gated, adapters,
-                            expert_tensor(s_)),
+                            s_.expert_tensor),
                 adapters.rank,
                 divide_up(f.experts, std::min(s_.expert, f.experts)));
   }

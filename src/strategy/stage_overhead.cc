@@ -147,7 +147,9 @@ Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
   add(s.context > 1, "context communicator", kPointToPoint);
   add(s.pipeline > 1, "pipeline communicator", kPointToPoint);
   add(s.expert > 1, "expert communicator", kPointToPoint);
-  add(s.expert > 1 && expert_data(s) > 1, "expert data communicator", ring);
+  add(s.expert_tensor > 1, "expert tensor communicator", ring);
+  add(expert_cut(s) > 1 && expert_data(s) > 1, "expert data communicator",
+      ring);
   add(devices(s) > ranks, "world communicator", ring);
   return all;
 }

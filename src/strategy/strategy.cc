@@ -27,8 +27,14 @@ int zero_group(const Strategy& s) {
   return s.shard_group > 0 ? s.shard_group : s.data * s.context;
 }
 
+int expert_cut(const Strategy& s) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  return static_cast<int>(
+      std::min(kMost, std::int64_t{s.expert} * s.expert_tensor));
+}
+
 int expert_data(const Strategy& s) {
-  return s.tensor * s.context * s.data / s.expert;
+  return std::max(1, s.tensor * s.context * s.data / expert_cut(s));
 }
 
 int bytes_of(Precision precision) {

@@ -80,7 +80,8 @@ struct Strategy {
   int pipeline = 1;
   int virtual_stages = 1;  // chunks of layers per stage
   int context = 1;
-  int expert = 1;  // lies inside data * context * tensor
+  int expert = 1;         // lies inside data * context * tensor
+  int expert_tensor = 1;  // ranks that share an expert, innermost
   int data = 1;
   bool sequence_parallel = false;
   int zero = 0;
@@ -150,8 +151,10 @@ int micro_batches(const Strategy& strategy, const Workload& workload);
 /// Ranks that share model states: 1 without ZeRO, else shard_group, else
 /// data * context.
 int zero_group(const Strategy& strategy);
-/// Ranks that hold the same expert weights: tensor * context * data / expert.
-/// Experts are cut by `expert` alone, never by `tensor` as well.
+/// Ranks among which the experts of one layer are cut: expert * expert_tensor.
+int expert_cut(const Strategy& strategy);
+/// Ranks that hold the same expert weights: tensor * context * data /
+/// expert_cut.
 int expert_data(const Strategy& strategy);
 
 /// Largest size a strategy text may name, and most devices it may ask for.
@@ -162,6 +165,7 @@ constexpr int kMaxDevices = 1'000'000'000;
 ///   tp=8,pp=8,vpp=1,cp=1,ep=1,dp=16,sp=1,zero=1,offload=none,
 ///   recompute=selective,micro=1,schedule=1f1b
 /// then, only when they differ from their defaults,
+///   etp=2            ranks that share an expert (default 1)
 ///   cp_type=ulysses  (default ring)
 ///   shard=8          (default: all of data * context)
 ///   stages=7-8-8-7   layers of each stage, or of each of pp*vpp chunks, or

@@ -77,6 +77,7 @@ constexpr Key kKeys[] = {
     {"vpp", read_size<&Strategy::virtual_stages>},
     {"cp", read_size<&Strategy::context>},
     {"ep", read_size<&Strategy::expert>},
+    {"etp", read_size<&Strategy::expert_tensor>},
     {"dp", read_size<&Strategy::data>},
     {"sp",
      [](std::string_view key, std::string_view value, Strategy& s) {
@@ -229,6 +230,7 @@ std::string to_text(const Strategy& s) {
       s.tensor, s.pipeline, s.virtual_stages, s.context, s.expert, s.data,
       s.sequence_parallel, s.zero, to_text(s.offload), to_text(s.recompute),
       s.micro_batch, to_text(s.schedule));
+  if (s.expert_tensor > 1) text += fmt::format(",etp={}", s.expert_tensor);
   if (s.context_kind != ContextKind::ring) {
     text += fmt::format(",cp_type={}", to_text(s.context_kind));
   }

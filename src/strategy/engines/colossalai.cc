@@ -247,6 +247,10 @@ constexpr Rule kRules[] = {
      "hpcaitech/ColossalAI colossalai/zero/gemini/placement_policy.py: "
      "offload_param_frac is ignored",
      gemini_offload_broken, told<kGeminiOffload, kGeminiOffloadNearest>},
+    {"experts-by-ep",
+     "hpcaitech/ColossalAI colossalai/booster/plugin/"
+     "moe_hybrid_parallel_plugin.py: no such argument",
+     expert_tensor_broken, told<kExpertTensor, kExpertTensorNearest>},
     {"experts-zero-1",
      "hpcaitech/ColossalAI colossalai/booster/plugin/"
      "moe_hybrid_parallel_plugin.py",

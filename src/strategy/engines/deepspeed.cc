@@ -269,6 +269,10 @@ constexpr Rule kRules[] = {
      "InternLM/xtuner issue 88; deepspeedai/DeepSpeed "
      "deepspeed/runtime/zero/partition_parameters.py",
      quantized_stay_broken, told<kQuantizedStay, kQuantizedStayNearest>},
+    {"experts-by-ep",
+     "deepspeedai/DeepSpeed deepspeed/module_inject/auto_ep_config.py: "
+     "expert_tensor_parallel_size",
+     expert_tensor_broken, told<kExpertTensor, kExpertTensorNearest>},
     {"experts-divide-data",
      "deepspeedai/DeepSpeed deepspeed/utils/groups.py: "
      "_create_expert_data_and_model_parallel",

@@ -1,5 +1,5 @@
-// Rules of expert parallelism: experts are cut by `ep` alone, over ranks that
-// tensor, context and data parallelism share.
+// Rules of expert parallelism: experts are cut by `ep` and `etp`, over ranks
+// that tensor, context and data parallelism share.
 #include <fmt/format.h>
 
 #include "strategy/engines/rules.h"
@@ -18,14 +18,14 @@ int most_experts(const ModelSpec& model) {
 }
 
 bool experts_missing(const Setting& g, const Strategy& s) {
-  return s.expert > 1 && !any_layer(g.model, [](const Layer& layer) {
+  return expert_cut(s) > 1 && !any_layer(g.model, [](const Layer& layer) {
            return layer.ffn.is_moe();
          });
 }
 
 Misfit explain_experts_missing(const Setting& g, const Strategy& s) {
-  return because(fmt::format("ep {} cuts experts, and {} has none", s.expert,
-                             g.model.name),
+  return because(fmt::format("ep {} and etp {} cut experts, and {} has none",
+                             s.expert, s.expert_tensor, g.model.name),
                  "ep 1");
 }
 
@@ -55,14 +55,36 @@ std::int64_t stage_ranks(const Strategy& s) {
 }
 
 bool expert_ranks_broken(const Setting&, const Strategy& s) {
-  return s.expert > 1 && stage_ranks(s) % s.expert != 0;
+  return expert_cut(s) > 1 && stage_ranks(s) % expert_cut(s) != 0;
+}
+
+bool width_uncut(const FeedForward& ffn, int expert_tensor) {
+  return ffn.is_moe() && ffn.expert_width % expert_tensor != 0;
+}
+
+bool width_broken(const Setting& g, const Strategy& s) {
+  if (s.expert_tensor == 1) return false;
+  return any_layer(g.model, [&](const Layer& layer) {
+    return width_uncut(layer.ffn, s.expert_tensor);
+  });
+}
+
+Misfit explain_width(const Setting& g, const Strategy& s) {
+  const auto* layer = find_layer(g.model, [&](const Layer& each) {
+    return width_uncut(each.ffn, s.expert_tensor);
+  });
+  return because(fmt::format("experts of width {} are not a multiple of etp {}",
+                             layer->ffn.expert_width, s.expert_tensor),
+                 nearest_sizes({"etp", &Strategy::expert_tensor},
+                               layer->ffn.expert_width, width_broken, g, s));
 }
 
 Misfit explain_expert_ranks(const Setting& g, const Strategy& s) {
   return because(
-      fmt::format("ep {} does not divide tp*cp*dp = {}*{}*{} = {} ranks of a "
-                  "stage",
-                  s.expert, s.tensor, s.context, s.data, stage_ranks(s)),
+      fmt::format("ep*etp = {}*{} does not divide tp*cp*dp = {}*{}*{} = {} "
+                  "ranks of a stage",
+                  s.expert, s.expert_tensor, s.tensor, s.context, s.data,
+                  stage_ranks(s)),
       nearest_sizes(kExpert, g.cluster.devices, expert_ranks_broken, g, s));
 }
 
@@ -79,6 +101,10 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/training/arguments.py: num_experts % "
      "expert_model_parallel_size",
      experts_broken, explain_experts},
+    {"expert-width-divides",
+     "NVIDIA/Megatron-LM megatron/core/tensor_parallel/layers.py: the width of "
+     "an expert divides by the expert tensor size",
+     width_broken, explain_width},
 };
 
 }  // namespace

@@ -221,6 +221,10 @@ constexpr Rule kRules[] = {
     {"shard-dimension",
      "huggingface/accelerate src/accelerate/parallelism_config.py", ddp_broken,
      explain_ddp},
+    {"experts-by-ep",
+     "pytorch/torchtitan torchtitan/distributed/parallel_dims.py: main has no "
+     "expert tensor dimension",
+     expert_tensor_broken, told<kExpertTensor, kExpertTensorNearest>},
     {"experts-in-copy",
      "pytorch/torchtitan torchtitan/distributed/parallel_dims.py: "
      "dp_shard * cp * tp % ep",

@@ -1,7 +1,7 @@
 // Megatron-LM, core 0.20. ZeRO 0 is its DDP, 1 its distributed optimizer, 2
 // and 3 are Megatron-FSDP (optim_grads, optim_grads_params). A shard group is
 // one of --num-distributed-optimizer-instances; Ulysses is --cp-comm-type a2a;
-// experts are cut with --expert-tensor-parallel-size 1.
+// etp is --expert-tensor-parallel-size.
 #include <fmt/format.h>
 
 #include "strategy/engine_memory.h"
@@ -83,6 +83,13 @@ Misfit explain_experts_tensor(const Setting& g, const Strategy& s) {
                   g.model.name, s.tensor),
       "sp=1, or tp 1");
 }
+
+bool expert_bias_broken(const Setting& g, const Strategy& s) {
+  return s.expert_tensor > 1 && any_layer(g.model, [](const Layer& layer) {
+           return layer.ffn.is_moe() && layer.ffn.bias;
+         });
+}
+constexpr char kExpertBias[] = "experts with biases are not cut by tensor";
 
 int instances(const Strategy& s) { return s.data * s.context / zero_group(s); }
 
@@ -225,6 +232,10 @@ constexpr Rule kRules[] = {
     {"experts-tensor-needs-sequence-parallel",
      "NVIDIA/Megatron-LM megatron/core/transformer/moe/moe_layer.py",
      experts_tensor_broken, explain_experts_tensor},
+    {"expert-bias-whole",
+     "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
+     "bias in MoE needs expert tensor parallel size 1",
+     expert_bias_broken, told<kExpertBias, kExpertTensorNearest>},
     {"instances-divide-experts",
      "NVIDIA/Megatron-LM megatron/core/parallel_state.py: expert data "
      "parallel size % num_distributed_optimizer_instances",

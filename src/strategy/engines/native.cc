@@ -155,6 +155,8 @@ constexpr Rule kRules[] = {
     {"executed-schedule", kSource, split_backward_broken,
      told<kWholeBackward, kWholeBackwardNearest>},
     {"executed-key-heads", kSource, key_heads_broken, explain_key_heads},
+    {"executed-expert-tensor", kSource, expert_tensor_broken,
+     told<kExpertTensor, kExpertTensorNearest>},
     {"executed-experts", kSource, experts_broken,
      told<kExperts, kExpertsNearest>},
 };

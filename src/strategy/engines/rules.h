@@ -109,6 +109,13 @@ bool stores_otherwise(const Workload& workload);
 
 bool has_experts(const ModelSpec& model);
 
+/// Experts cut by tensor too, which few engines do.
+inline bool expert_tensor_broken(const Setting&, const Strategy& strategy) {
+  return strategy.expert_tensor > 1;
+}
+constexpr char kExpertTensor[] = "experts are cut by ep alone";
+constexpr char kExpertTensorNearest[] = "etp 1";
+
 /// Whether the schedule computes weight gradients on their own.
 bool split_backward_broken(const Setting& setting, const Strategy& strategy);
 
