@@ -45,6 +45,7 @@ constexpr RuleRow kRows[] = {
     {"gemini-adam", lamb, "zero=1", keep, "zero=3"},
     {"gemini-offloads-optimizer-first", narrow, "zero=3,offload=cpu+parameters",
      keep, "zero=3,offload=parameters:cpu"},
+    {"experts-by-ep", moe, "ep=8,zero=1", keep, "ep=4,etp=2,zero=1"},
     {"experts-zero-1", moe, "ep=8,zero=1", keep, "ep=8,zero=0"},
     {"experts-divide-data", moe, "ep=8,zero=1", keep, "ep=8,tp=8,sp=1,zero=1"},
     {"offload-to-host", narrow, "zero=1,offload=cpu", keep,

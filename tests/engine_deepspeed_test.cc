@@ -98,6 +98,7 @@ constexpr RuleRow kRows[] = {
      "zero=3,offload=cpu+parameters"},
     {"experts-divide-data", narrow_moe, "ep=8,tp=2,zero=2", keep,
      "ep=8,tp=4,zero=2"},
+    {"experts-by-ep", narrow_moe, "ep=8", keep, "ep=8,etp=2"},
     {"experts-at-stage-3", narrow_moe, "ep=8,zero=2", keep, "ep=8,zero=3"},
     {"experts-at-stage-3", gated_moe, "ep=8,zero=3", keep, "ep=8,zero=3,hpz=8"},
     {"experts-at-stage-3", gated_moe, "ep=4,zero=3", keep, "ep=4,tp=2,zero=3"},

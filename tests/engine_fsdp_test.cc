@@ -35,6 +35,7 @@ void int8(SettingCase& w) { w.workload.quantize = Quantize::int8; }
 constexpr RuleRow kRows[] = {
     {"no-zero-1", keep, "zero=2", keep, "zero=1"},
     {"shard-dimension", keep, "tp=2,zero=3", keep, "tp=2,zero=0"},
+    {"experts-by-ep", moe, "ep=8,zero=3", keep, "ep=4,etp=2,zero=3"},
     {"experts-in-copy", moe, "ep=8,zero=3,shard=8", keep,
      "ep=8,zero=3,shard=4"},
     {"shard-holds-context", keep, "cp=4,zero=3,shard=8", keep,

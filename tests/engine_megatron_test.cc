@@ -10,6 +10,7 @@ using namespace ztplan;
 namespace {
 
 void make_moe(SettingCase& w) { w.model = small_moe(); }
+void expert_bias(SettingCase& w) { w.model.layers[0].layer.ffn.bias = true; }
 void make_dense(SettingCase& w) { w.model = small_gpt(); }
 void eager(SettingCase& w) { w.workload.attention = AttentionKernel::eager; }
 void fp16(SettingCase& w) { w.workload.precision = Precision::fp16; }
@@ -61,6 +62,8 @@ constexpr RuleRow kRows[] = {
      "cp=4,cp_type=ulysses"},
     {"experts-tensor-needs-sequence-parallel", make_moe, "tp=2,sp=1", keep,
      "tp=2,sp=0"},
+    {"expert-bias-whole", make_moe, "tp=2,sp=1,etp=2", expert_bias,
+     "tp=2,sp=1,etp=2"},
     {"experts-not-fp16", make_moe, "ep=8", fp16, "ep=8"},
     {"instances-divide-experts", make_moe, "ep=4,zero=1,shard=8", keep,
      "ep=4,zero=1,shard=2"},

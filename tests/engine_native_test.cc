@@ -31,6 +31,7 @@ const std::vector<RuleRow> kRows{
      "zero=3,offload=parameters:cpu"},
     {"executed-schedule", keep, "pp=2", keep, "pp=2,schedule=zb-h1"},
     {"executed-key-heads", one_key_head, "dp=16", keep, "tp=2"},
+    {"executed-expert-tensor", experts, "ep=2", keep, "ep=2,etp=2"},
     {"executed-experts", experts, "tp=2,sp=1,ep=2", keep, "tp=2,ep=2"},
 };
 

@@ -116,6 +116,15 @@ TEST_CASE("ranks run through tensor, context, data, then pipeline") {
   CHECK(pipeline_pair(s) == Group{2, 64, 16});
 }
 
+// Megatron-LM, core/parallel_state.py: rank = etp + ETP (ep + EP edp).
+TEST_CASE("ranks that share an expert are neighbours") {
+  const Strategy s = parse_strategy("tp=4,dp=8,ep=4,etp=2", 0);
+  CHECK(expert_tensor_group(s) == Group{2, 1});
+  CHECK(expert_group(s) == Group{4, 2});
+  CHECK(expert_cut_group(s) == Group{8, 1});
+  CHECK(expert_gradient_group(s) == Group{4, 8});
+}
+
 TEST_CASE("without ZeRO every rank of the gradient group is a replica") {
   const Strategy s = parse_strategy("tp=4,cp=2,dp=8", 0);
   CHECK(shard_group(s).size == 1);

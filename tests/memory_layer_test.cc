@@ -177,6 +177,10 @@ TEST_CASE("a layer of experts keeps its routed tokens") {
   const std::int64_t more = 6 * 14336 + 2 * 2 * 2 * 4096 + 8 * 8 + 8 * 2;
   CHECK(saved(mixtral(), "") - dense == Bytes{4096 * more});
   CHECK(saved(mixtral(), "ep=8,dp=8") > saved(mixtral(), ""));
+  // Rows sent and returned are those of both ranks that share an expert.
+  const std::int64_t shared = 4096 / 2 * 2 * (2 * 2 * 4096);
+  CHECK(saved(mixtral(), "tp=2,sp=1,etp=2") - saved(mixtral(), "tp=2,sp=1") ==
+        Bytes{shared});
 }
 
 // hpcaitech/ColossalAI#4537: "tried to allocate 32.00 GiB".

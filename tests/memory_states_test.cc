@@ -237,4 +237,6 @@ TEST_CASE("experts are cut by expert parallelism and sharded over the rest") {
   CHECK(experts("dp=8,ep=8") == experts("dp=8,ep=1") / 8);
   CHECK(experts("dp=8,ep=4,zero=1") == experts("dp=8,ep=4") / 2);
   CHECK(experts("dp=8,ep=8,zero=1") == experts("dp=8,ep=8"));
+  CHECK(experts("tp=2,sp=1,dp=4,ep=4,etp=2") == experts("dp=8,ep=8"));
+  CHECK(experts("tp=2,sp=1,dp=4,ep=2,etp=2,zero=1") == experts("dp=8,ep=8"));
 }

@@ -31,4 +31,6 @@ TEST_CASE("model states are shared by the shard group, alone without ZeRO") {
 TEST_CASE("experts repeat on every rank beyond the expert group") {
   CHECK(expert_data(parse_strategy("tp=2,cp=2,dp=16,pp=4,ep=8", 0)) == 8);
   CHECK(expert_data(parse_strategy("dp=16", 0)) == 16);
+  CHECK(expert_data(parse_strategy("tp=4,dp=16,ep=4,etp=4", 0)) == 4);
+  CHECK(expert_data(parse_strategy("dp=2,ep=4,etp=4", 0)) == 1);
 }

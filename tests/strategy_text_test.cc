@@ -100,6 +100,9 @@ TEST_CASE("the short form is fixed") {
 TEST_CASE("further keys show only when they differ from their defaults") {
   Strategy s;
   const std::string plain = to_text(s);
+  s.expert_tensor = 2;
+  CHECK(to_text(s) == plain + ",etp=2");
+  s.expert_tensor = 1;
   s.context_kind = ContextKind::ulysses;
   s.shard_group = 8;
   s.stage_layers = {7, 8, 8, 7};
