@@ -205,6 +205,9 @@ TEST_CASE("every communicator of a rank is a line of its own") {
               {"expert communicator", kPool},
               {"expert data communicator", kRing},
               {"world communicator", kRing}});
+  // A rank of most groups: shards within their replicas, experts cut too.
+  CHECK(lines("tp=2,sp=1,pp=2,cp=2,dp=8,ep=4,etp=2,zero=1,shard=4").size() ==
+        9);
 }
 
 // DeepSpeed, runtime/pipe/engine.py: pipe_buffers['inputs'] are cloned before

@@ -125,7 +125,8 @@ struct Communicator {
   Bytes bytes;
   const char* source;
 };
-using Communicators = boost::container::static_vector<Communicator, 8>;
+// A rank is in nine groups at most.
+using Communicators = boost::container::static_vector<Communicator, 9>;
 
 /// One for each group a rank belongs to. All-reduces over trees have more
 /// peers than rings have. The gradient norm is summed over all ranks, which the
