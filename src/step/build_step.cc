@@ -137,7 +137,8 @@ class StepBuilder {
   // The compute tasks before the current one of this stage: a gather reuses the
   // buffer of the unit before the last.
   std::array<TaskId, 2> before_{-1, -1};
-  // The reductions before: the executor has whole gradients of two units.
+  // The reductions before, -1 of units that have none: the executor has whole
+  // gradients of two units.
   std::array<TaskId, 2> reduced_before_{-1, -1};
 };
 
@@ -259,6 +260,8 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
   auto& done = reduced_[static_cast<std::size_t>(stage)];
   const bool last = last_gradients(pass);
   const int recipe = last ? segment.reduce_last : segment.reduce;
+  const bool by_turns = parts_.engine.executed && reduces_always();
+  if (by_turns) reduced_before_ = {reduced_before_[1], -1};
   if (recipe < 0 || (!last && !reduces_always())) {
     if (last) done.push_back(computed);
     return;
@@ -266,8 +269,7 @@ void StepBuilder::reduce(int stage, const Pass& pass, const SegmentIds& segment,
   const Lane lane = beside_ ? Lane::data : Lane::compute;
   const TaskId task =
       add(recipe, stage, lane, TaskKind::reduce, &pass, std::array{computed});
-  if (parts_.engine.executed && reduces_always())
-    reduced_before_ = {reduced_before_[1], task};
+  if (by_turns) reduced_before_[1] = task;
   if (last) done.push_back(task);
 }
 
