@@ -179,6 +179,9 @@ TEST_CASE("exec: where states live changes nothing") {
       {"dp=2,zero=3", "dp=2,zero=3,offload=nvme+parameters:cpu"},
       {"tp=2,pp=2,dp=2,sp=1,zero=3",
        "tp=2,pp=2,dp=2,sp=1,zero=3,offload=nvme+parameters"},
+      // Experts have shards to gather, the rest of the model has not.
+      {"tp=2,pp=2,dp=1,sp=1,zero=3",
+       "tp=2,pp=2,dp=1,sp=1,zero=3,offload=nvme+parameters"},
   };
   for (const Precision precision : {Precision::fp32, Precision::bf16})
     for (const Row& row : rows) {

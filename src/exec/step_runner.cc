@@ -53,7 +53,9 @@ StepRunner::StepRunner(RankContext& context, const StepGraph& graph,
       groups_(groups),
       stage_(stage),
       events_(graph.tasks().size(), -1),
-      square_sum_(passes.total_loss() + 1) {}
+      square_sum_(passes.total_loss() + 1) {
+  lay_slots();
+}
 
 /// The sum of norms is one task of the graph and every rank's.
 bool StepRunner::is_mine(const Task& task) const {
@@ -89,18 +91,45 @@ void StepRunner::begin_pass() {
   if (sent_ >= 0) context_.device.wait(Lane::compute, sent_);
 }
 
-/// The slot of the unit that is gathered and not yet computed with; or it is
-/// gathered here, where the graph has no task for a group of one.
-int StepRunner::take_gathered(const Unit& unit) {
-  if (context_.strategy.zero < 3) return 0;
-  if (gathered_slots_.empty()) {
-    const int slot = next_gather_++ % kUnitSlots;
-    states_.gather(Lane::compute, unit, slot);
-    return slot;
+/// Units take turns with the slots in the order they are computed with, whether
+/// or not their weights have a way to come: tasks of other lanes may be issued
+/// before or after, and groups of one have none.
+void StepRunner::lay_slots() {
+  if (context_.strategy.zero < 3) return;
+  int next = 0;
+  for (const TaskId id : graph_.order()) {
+    const Task& task = graph_.tasks()[static_cast<std::size_t>(id)];
+    const bool computes =
+        task.kind == TaskKind::forward || task.kind == TaskKind::backward;
+    if (is_mine(task) && computes)
+      slots_[{{task.chunk, task.micro_batch}, task.segment, task.direction}] =
+          next++ % kUnitSlots;
   }
-  const int slot = gathered_slots_.front();
-  gathered_slots_.pop_front();
-  return slot;
+}
+
+/// Of the weights of the task's unit, in its pass.
+int StepRunner::slot(const Task& task) const {
+  if (context_.strategy.zero < 3) return 0;
+  return slots_.at(
+      {{task.chunk, task.micro_batch}, task.segment, task.direction});
+}
+
+/// The slot of the unit's weights; they are put there now, where the graph has
+/// no task for it: groups of one gather nothing.
+int StepRunner::take_gathered(const Task& task) {
+  const int taken = slot(task);
+  const Unit& unit = chunk(task)[units_of(task).first];
+  const bool fetched =
+      context_.strategy.offload.parameters != OffloadTier::none;
+  if (context_.strategy.zero == 3 && !fetched && !is_gathered(unit))
+    states_.gather(Lane::compute, unit, taken);
+  return taken;
+}
+
+bool StepRunner::is_gathered(const Unit& unit) const {
+  return std::ranges::any_of(unit.flats, [&](const FlatState& flat) {
+    return states_.holders(flat).shards.size() > 1;
+  });
 }
 
 void StepRunner::forward(const Task& task) {
@@ -108,9 +137,9 @@ void StepRunner::forward(const Task& task) {
   if (task.opens) begin_pass();
   if (task.opens) passes_.open_forward(key);
   const auto [from, until] = units_of(task);
-  const int slot = take_gathered(chunk(task)[from]);
+  const int weights_slot = take_gathered(task);
   for (std::size_t unit = from; unit < until; ++unit)
-    passes_.forward(key, unit, slot);
+    passes_.forward(key, unit, weights_slot);
 }
 
 void StepRunner::backward(const Task& task) {
@@ -118,7 +147,7 @@ void StepRunner::backward(const Task& task) {
   if (task.opens) begin_pass();
   if (task.opens) passes_.open_backward(key);
   const auto [from, until] = units_of(task);
-  const int slot = take_gathered(chunk(task)[from]);
+  const int weights_slot = take_gathered(task);
   int whole_slot = 0;
   if (context_.strategy.zero >= 2) {
     whole_slot = next_gradient_++ % kUnitSlots;
@@ -126,7 +155,7 @@ void StepRunner::backward(const Task& task) {
     states_.open_gradients(Lane::compute, chunk(task)[from], whole_slot);
   }
   for (std::size_t unit = until; unit-- > from;)
-    passes_.backward(key, unit, slot, whole_slot);
+    passes_.backward(key, unit, weights_slot, whole_slot);
   if (is_last(task) || context_.strategy.zero >= 2)
     for (std::size_t unit = from; unit < until; ++unit)
       states_.sum_over_tensor(chunk(task)[unit], whole_slot);
@@ -152,11 +181,9 @@ bool StepRunner::is_last(const Task& task) const {
 
 void StepRunner::gather(const Task& task) {
   if (task.micro_batch < 0) return states_.gather_updates(task.lane);
-  const int slot = next_gather_++ % kUnitSlots;
   const auto [from, until] = units_of(task);
   require(until == from + 1, "units are gathered one by one");
-  states_.gather(task.lane, chunk(task)[from], slot);
-  gathered_slots_.push_back(slot);
+  states_.gather(task.lane, chunk(task)[from], slot(task));
 }
 
 void StepRunner::reduce(const Task& task) {
@@ -173,9 +200,9 @@ void StepRunner::reduce(const Task& task) {
     return states_.reduce_whole(
         task.lane, std::span(chunk(task)).subspan(from, until - from));
   const PassKey key{task.chunk, task.micro_batch};
-  const int slot =
+  const int whole_slot =
       context_.strategy.zero >= 2 ? gradient_slots_.at({key, task.segment}) : 0;
-  states_.reduce(task.lane, chunk(task)[from], slot, is_last(task));
+  states_.reduce(task.lane, chunk(task)[from], whole_slot, is_last(task));
 }
 
 /// Sums losses and squares over all ranks.
@@ -218,17 +245,11 @@ void StepRunner::transfer(const Task& task) {
 void StepRunner::bring(const Task& task, Channel channel) {
   const auto [from, until] = units_of(task);
   require(until == from + 1, "units are fetched one by one");
-  const bool from_drive = channel == Channel::nvme_read;
-  int& next = from_drive ? next_load_ : next_fetch_;
-  const int slot = next++ % kUnitSlots;
   const Unit& unit = chunk(task)[from];
-  if (from_drive) return states_.load_weights(task.lane, unit, slot);
-  states_.fetch_weights(task.lane, unit, slot);
-  const bool is_gathered =
-      std::ranges::any_of(unit.flats, [&](const FlatState& flat) {
-        return states_.holders(flat).shards.size() > 1;
-      });
-  if (!is_gathered) gathered_slots_.push_back(slot);
+  if (channel == Channel::nvme_read)
+    states_.load_weights(task.lane, unit, slot(task));
+  else
+    states_.fetch_weights(task.lane, unit, slot(task));
 }
 
 void StepRunner::step(const Task& task) {

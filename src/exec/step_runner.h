@@ -3,7 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
+#include <map>
+#include <tuple>
 
 #include "exec/stage_passes.h"
 #include "step/step_graph.h"
@@ -63,8 +64,11 @@ class StepRunner {
   bool is_mine(const Task& task) const;
   bool is_last(const Task& task) const;
   bool is_reduced(const Unit& unit) const;
+  bool is_gathered(const Unit& unit) const;
   void begin_pass();
-  int take_gathered(const Unit& unit);
+  void lay_slots();
+  int slot(const Task& task) const;
+  int take_gathered(const Task& task);
   double tokens() const;
 
   RankContext& context_;
@@ -81,9 +85,10 @@ class StepRunner {
   bool summed_ = false;
   Clock::time_point start_;
   Seconds in_optimizer_, in_offload_;  // of a step, with no calls of groups
-  std::deque<int> gathered_slots_;
   EventId sent_ = -1;
-  int next_gather_ = 0, next_gradient_ = 0, next_load_ = 0, next_fetch_ = 0;
+  int next_gradient_ = 0;
+  /// Where the weights of a segment of a pass are.
+  std::map<std::tuple<PassKey, int, Direction>, int> slots_;
   /// Where the whole gradients of a segment of a pass are.
   std::map<std::pair<PassKey, int>, int> gradient_slots_;
 };
