@@ -106,6 +106,10 @@ TEST_CASE("exec: every way to cut a model trains it alike") {
       "pp=2,dp=1",
       "pp=4,dp=1,schedule=gpipe",
       "pp=2,vpp=2,dp=1",
+      "pp=4,dp=1,schedule=zb-h1",
+      "pp=2,dp=2,schedule=zb-h2,zero=1",
+      "tp=2,pp=2,dp=2,sp=1,zero=1,schedule=zb-h1",
+      "tp=2,pp=4,dp=1,schedule=zb-h2",
       "pp=2,dp=2,zero=1",
       "pp=2,dp=2,zero=2",
       "pp=2,dp=2,zero=3",
@@ -135,7 +139,8 @@ TEST_CASE("exec: experts anywhere train alike") {
         "cp=2,dp=1,ep=2,load=200", "tp=2,dp=1,sp=1,ep=2,load=200",
         "tp=2,dp=2,sp=1,ep=4,zero=2,load=400", "pp=2,dp=2,ep=2,load=200",
         "tp=2,cp=2,pp=2,dp=2,sp=1,ep=4,zero=1,load=400",
-        "dp=2,ep=2,load=200,recompute=full"})
+        "dp=2,ep=2,load=200,recompute=full",
+        "pp=2,dp=2,ep=2,load=200,schedule=zb-h1"})
     check_row(kMoe, expected, strategy, kFp32);
 }
 
@@ -150,6 +155,9 @@ TEST_CASE("exec: where no sum is reordered, not a bit differs") {
       {"dp=1", "pp=2,dp=1"},
       {"dp=1", "pp=4,dp=1,schedule=gpipe"},
       {"dp=1", "pp=2,vpp=2,dp=1"},
+      {"dp=1", "pp=2,dp=1,schedule=zb-h1"},
+      {"dp=1", "pp=4,dp=1,schedule=zb-h1"},
+      {"dp=1", "pp=4,dp=1,schedule=zb-h2"},
       {"dp=2,zero=0", "dp=2,zero=1"},
       {"dp=8,zero=0", "dp=8,zero=1"},
       {"dp=8,zero=0", "dp=8,zero=2"},

@@ -1,6 +1,7 @@
 #include "exec/native_layer.h"
 
 #include "exec/layer_pass.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 
@@ -122,13 +123,52 @@ void feed_forward(const LayerPass& p, const Matrix& out) {
                as_array(out)});
 }
 
+bool defers(const LayerPass& p) {
+  return splits_backward(p.context.strategy.schedule);
+}
+
+/// The gradient of all tokens' rows, kept where weights' come later.
+Matrix output_gradient(const LayerPass& p, const Matrix& stream, Saved name) {
+  const Matrix all = p.gather_stream(stream);
+  if (!defers(p)) return all;
+  const Matrix later = p.saved.matrix(name, p.n.hidden, p.dtype());
+  p.launch(Copy{all, later});
+  return later;
+}
+
+void down_weights(const LayerPass& p, const Matrix& down_gradient) {
+  p.weight_gradient(activated(p), down_gradient, p.gradient(LayerPart::down),
+                    {});
+}
+
+/// `up` has its gradient's place.
+void up_weights(const LayerPass& p, const Matrix& normed, const Matrix& up) {
+  p.weight_gradient(p.gather_stream(normed), up, p.gradient(LayerPart::up),
+                    p.vector_gradient(LayerPart::up_bias));
+}
+
+void attended_weights(const LayerPass& p, const Matrix& out_gradient) {
+  p.weight_gradient(p.saved.matrix(Saved::attended, p.n.query(), p.dtype()),
+                    out_gradient, p.gradient(LayerPart::attended), {});
+}
+
+void projected_weights(const LayerPass& p, const Matrix& normed,
+                       const Matrix& projected_gradient) {
+  p.weight_gradient(p.gather_stream(normed), projected_gradient,
+                    p.gradient(LayerPart::projected),
+                    p.vector_gradient(LayerPart::projected_bias));
+}
+
 /// From the gradient of the MLP's output to that of its input rows, summed over
 /// tensor ranks: this rank's rows, in scratch.
 Matrix mlp_backward(const LayerPass& p, const Matrix& normed,
                     const Matrix& stream) {
-  const Matrix down_gradient = p.gather_stream(stream);
-  const Matrix hidden = activated(p);
-  p.weight_gradient(hidden, down_gradient, p.gradient(LayerPart::down), {});
+  const bool later = defers(p);
+  const Matrix down_gradient = output_gradient(p, stream, Saved::down_gradient);
+  if (!later) down_weights(p, down_gradient);
+  const Matrix hidden = later ? p.scratch.matrix(Scratch::activated_gradient,
+                                                 p.n.width, p.dtype())
+                              : activated(p);
   p.input_gradient(down_gradient, p.weight(LayerPart::down), hidden);
   const Matrix up = p.saved.matrix(Saved::up, p.n.up(), p.dtype());
   p.launch(ActivationBackward{.in = up,
@@ -136,8 +176,7 @@ Matrix mlp_backward(const LayerPass& p, const Matrix& normed,
                               .in_gradient = up,
                               .kind = p.layer.ffn.activation,
                               .gated = p.n.gated});
-  p.weight_gradient(p.gather_stream(normed), up, p.gradient(LayerPart::up),
-                    p.vector_gradient(LayerPart::up_bias));
+  if (!later) up_weights(p, normed, up);
   const Matrix wide = p.scratch.matrix(Scratch::wide, p.n.hidden, p.dtype());
   p.input_gradient(up, p.weight(LayerPart::up), wide);
   return p.sum_stream(wide);
@@ -171,18 +210,21 @@ void attention_backward(const LayerPass& p, const Matrix& stream) {
   if (!p.saved.has(Saved::log_sum)) attend(p);
   if (p.has(LayerPart::attended_bias))
     p.launch(SumRows{stream, p.vector_gradient(LayerPart::attended_bias)});
-  const Matrix out_gradient = p.gather_stream(stream);
-  p.weight_gradient(p.saved.matrix(Saved::attended, p.n.query(), p.dtype()),
-                    out_gradient, p.gradient(LayerPart::attended), {});
+  const bool later = defers(p);
+  const Matrix out_gradient =
+      output_gradient(p, stream, Saved::attended_gradient);
+  if (!later) attended_weights(p, out_gradient);
   p.input_gradient(out_gradient, p.weight(LayerPart::attended),
                    p.scratch.matrix(Scratch::attended, p.n.query(), p.dtype()));
   attend_backward(p);
   const Matrix projected =
       p.scratch.matrix(Scratch::projected, p.n.projected(), p.dtype());
   rotate(p, projected, true);
-  p.weight_gradient(p.gather_stream(normed), projected,
-                    p.gradient(LayerPart::projected),
-                    p.vector_gradient(LayerPart::projected_bias));
+  if (later)
+    p.launch(Copy{projected, p.saved.matrix(Saved::projected, p.n.projected(),
+                                            p.dtype())});
+  else
+    projected_weights(p, normed, projected);
   const Matrix wide = p.scratch.matrix(Scratch::wide, p.n.hidden, p.dtype());
   p.input_gradient(projected, p.weight(LayerPart::projected), wide);
   norm_backward(p, kNorm1, p.sum_stream(wide), stream);
@@ -216,6 +258,23 @@ void NativeLayer::backward(const UnitArrays& weights,
                        weights,  gradients, saved,  scratch};
   feed_forward_backward(pass, stream);
   attention_backward(pass, stream);
+}
+
+void NativeLayer::backward_weights(const UnitArrays& gradients,
+                                   const SavedBlock& saved,
+                                   const ScratchBlock& scratch) const {
+  const LayerPass p{context_, layer_,    flats_, sizes_,
+                    {},       gradients, saved,  scratch};
+  const auto kept = [&](Saved name, std::int64_t columns) {
+    return saved.matrix(name, columns, p.dtype());
+  };
+  if (p.n.width > 0) {
+    down_weights(p, kept(Saved::down_gradient, p.n.hidden));
+    up_weights(p, kept(Saved::normed2, p.n.hidden), kept(Saved::up, p.n.up()));
+  }
+  attended_weights(p, kept(Saved::attended_gradient, p.n.hidden));
+  projected_weights(p, kept(Saved::normed1, p.n.hidden),
+                    kept(Saved::projected, p.n.projected()));
 }
 
 }  // namespace ztplan

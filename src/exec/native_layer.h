@@ -60,6 +60,11 @@ class NativeLayer {
   void backward(const UnitArrays& weights, const UnitArrays& gradients,
                 const SavedBlock& saved, const ScratchBlock& scratch,
                 const Matrix& stream) const;
+  /// Where the schedule splits backward, that one leaves out the gradients of
+  /// the weights of dense products, and `saved` keeps what they are made of:
+  /// this adds them.
+  void backward_weights(const UnitArrays& gradients, const SavedBlock& saved,
+                        const ScratchBlock& scratch) const;
 
  private:
   const RankContext& context_;

@@ -201,6 +201,16 @@ void StagePasses::backward(const PassKey& key, std::size_t unit,
   }
 }
 
+void StagePasses::backward_weights(const PassKey& key, std::size_t unit,
+                                   int gradients_slot) {
+  const Unit& of = chunk(key)[unit];
+  if (of.kind != UnitKind::layer) return;  // done with their inputs'
+  const ScratchFrame frame = backward_scratch(
+      context_.model, of.layer->layer(), context_.workload, context_.strategy);
+  of.layer->backward_weights(states_.layer_gradients(of, gradients_slot),
+                             pass(key).layers[unit], scratch(frame, false, of));
+}
+
 /// The frame that a checkpointed layer is computed in: in the workspace, all
 /// but its input.
 SavedBlock StagePasses::rebuilt(const OpenPass& open, const PassKey& key,

@@ -42,6 +42,10 @@ class StagePasses {
   void forward(const PassKey& key, std::size_t unit, int slot);
   void backward(const PassKey& key, std::size_t unit, int weights_slot,
                 int gradients_slot);
+  /// What backward left of the unit's weights, where the schedule splits it:
+  /// `close_backward` comes after this.
+  void backward_weights(const PassKey& key, std::size_t unit,
+                        int gradients_slot);
   void close_backward(const PassKey& key);
   /// Output of a forward, or gradient of the input of a backward, to the stage
   /// that waits for it.

@@ -164,6 +164,28 @@ void StepRunner::backward(const Task& task) {
   if (task.closes) passes_.close_backward(key);
 }
 
+/// Gradients of weights have their place from the first pass on: ZeRO 2, which
+/// opens it with backward, runs backward whole.
+void StepRunner::backward_inputs(const Task& task) {
+  const PassKey key{task.chunk, task.micro_batch};
+  if (task.opens) begin_pass();
+  if (task.opens) passes_.open_backward(key);
+  const auto [from, until] = units_of(task);
+  for (std::size_t unit = until; unit-- > from;)
+    passes_.backward(key, unit, 0, 0);
+}
+
+void StepRunner::backward_weights(const Task& task) {
+  const PassKey key{task.chunk, task.micro_batch};
+  const auto [from, until] = units_of(task);
+  for (std::size_t unit = until; unit-- > from;)
+    passes_.backward_weights(key, unit, 0);
+  if (is_last(task))
+    for (std::size_t unit = from; unit < until; ++unit)
+      states_.sum_over_tensor(chunk(task)[unit], 0);
+  if (task.closes) passes_.close_backward(key);
+}
+
 /// Whether the graph has a task that reduces the unit's gradients: where ranks
 /// have anything to sum.
 bool StepRunner::is_reduced(const Unit& unit) const {
@@ -285,11 +307,12 @@ void StepRunner::perform(const Task& task) {
     case TaskKind::transfer:
       return transfer(task);
     case TaskKind::input_gradients:
+      return backward_inputs(task);
     case TaskKind::weight_gradients:
+      return backward_weights(task);
     case TaskKind::send:
       break;
   }
-  require(task.kind == TaskKind::send, "the executor runs backward whole");
   if (task.direction == Direction::forward)
     passes_.send_forward(task.lane, key);
   else

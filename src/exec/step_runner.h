@@ -48,6 +48,8 @@ class StepRunner {
   void perform(const Task& task);
   void forward(const Task& task);
   void backward(const Task& task);
+  void backward_inputs(const Task& task);
+  void backward_weights(const Task& task);
   void gather(const Task& task);
   void reduce(const Task& task);
   void sum_norms();

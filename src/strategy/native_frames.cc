@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "strategy/layer_memory.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
@@ -22,7 +23,7 @@ std::int64_t expert_rows(const Strategy& s, std::int64_t chosen) {
 
 struct Context {
   NativeSizes n;
-  bool layer_norm, gathers, eager, moe, ring, ulysses;
+  bool layer_norm, gathers, eager, moe, ring, ulysses, defers;
   std::int64_t sequence;
   Recompute drops;  // within the layer
   std::int64_t per_stream(std::int64_t elements) const {
@@ -47,6 +48,7 @@ Context context_of(const ModelSpec& model, const Layer& layer,
           layer.ffn.is_moe(),
           cut && s.context_kind == ContextKind::ring,
           cut && s.context_kind == ContextKind::ulysses,
+          splits_backward(s.schedule),
           w.sequence,
           s.recompute.mode == Recompute::Mode::selective ? s.recompute
                                                          : Recompute{}};
@@ -94,6 +96,11 @@ void save_experts(const Context& c, int expert_ranks, SavedFrame& frame) {
   if (!c.drops.activation)
     frame.hold(Saved::expert_activated, n.rows * n.expert_width * n.number);
   frame.hold(Saved::returned, n.chosen * n.hidden * n.number);
+}
+
+void save_output_gradients(const Context& c, SavedFrame& frame) {
+  frame.hold(Saved::attended_gradient, c.per_token(c.n.hidden));
+  if (c.n.width > 0) frame.hold(Saved::down_gradient, c.per_token(c.n.hidden));
 }
 
 /// What is dropped is made here again.
@@ -169,6 +176,7 @@ SavedFrame saved_frame(const ModelSpec& model, const Layer& layer,
   save_norm(c, Saved::mean2, Saved::rstd2, Saved::normed2, frame);
   save_mlp(c, frame);
   if (c.moe) save_experts(c, s.expert, frame);
+  if (c.defers) save_output_gradients(c, frame);
   return frame;
 }
 
@@ -196,6 +204,7 @@ ScratchFrame backward_scratch(const ModelSpec& model, const Layer& layer,
   scratch_dropped(c, frame);
   frame.hold(Scratch::attended, c.per_token(c.n.query()));
   frame.hold(Scratch::projected, c.per_token(c.n.projected()));
+  if (c.defers) frame.hold(Scratch::activated_gradient, c.per_token(c.n.width));
   frame.hold(Scratch::delta, c.log_sums());
   if (c.ring) {
     scratch_ring(c, frame);

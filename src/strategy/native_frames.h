@@ -95,6 +95,10 @@ enum class Saved {
   expert_up,     // [rows, expert_up]
   expert_activated,
   returned,  // [chosen, hidden]: what experts gave, in the order sent
+  // Where weights' gradients come later, those of the outputs of products whose
+  // place would be gone. The others' take the place of what was saved.
+  attended_gradient,  // [tokens, hidden]: of attention's output
+  down_gradient,      // [tokens, hidden]: of the MLP's
   count
 };
 using SavedFrame = TensorFrame<Saved>;
@@ -107,11 +111,12 @@ enum class Scratch {
   normed,     // [stream, hidden], where norms are recomputed
   activated,  // [tokens, width], where it is recomputed
   expert_activated,
-  log_sum,    // where attention is recomputed
-  scores,     // likewise
-  attended,   // gradient of it, [tokens, query]
-  projected,  // gradient of it, [tokens, query + 2 key]
-  delta,      // fp32 [tokens, heads]
+  log_sum,             // where attention is recomputed
+  scores,              // likewise
+  attended,            // gradient of it, [tokens, query]
+  projected,           // gradient of it, [tokens, query + 2 key]
+  activated_gradient,  // [tokens, width], where weights' come later
+  delta,               // fp32 [tokens, heads]
   query_sum,  // fp32 [tokens, query]: attention over several blocks of keys
   part,       // fp32 [tokens, query]
   part_sum,   // fp32 [tokens, heads]

@@ -58,7 +58,7 @@ LayerActivations native_activations(const ModelSpec& model, const Layer& layer,
                                     const Workload& w, const Strategy& s) {
   const SavedFrame frame = saved_frame(model, layer, w, s);
   LayerActivations bytes;
-  bytes.saved = frame.total();
+  bytes.saved = bytes.pending = frame.total();
   bytes.checkpoint = checkpoint(model, layer, w, s).total();
   bytes.attention_scores = {frame.bytes(Saved::scores)};
   bytes.widest = {
@@ -69,7 +69,8 @@ LayerActivations native_activations(const ModelSpec& model, const Layer& layer,
 EndActivations native_ends(const ModelSpec& model, const Workload& w,
                            const Strategy& s, std::int64_t padded_vocab) {
   EndActivations bytes;
-  bytes.embedding = {round_up(token_bytes(w, s).value, kAlignment)};
+  bytes.embedding =
+      bytes.embedding_pending = {round_up(token_bytes(w, s).value, kAlignment)};
   bytes.head = head_frame(model, w, s).total();
   bytes.logits = bytes.loss_saved = logits_bytes(model, w, s, padded_vocab);
   bytes.fp32_logits = bytes.logits;

@@ -7,6 +7,8 @@
 #include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
 #include "strategy/engines/rules.h"
+#include "strategy/recomputed.h"
+#include "strategy/schedule.h"
 
 namespace ztplan {
 namespace {
@@ -94,11 +96,21 @@ constexpr char kRecompute[] =
 constexpr char kRecomputeNearest[] =
     "any of attention, norms, activation; or full";
 
-constexpr char kWholeBackward[] =
-    "the executor runs backward whole: it keeps nothing for weight gradients "
-    "that come later";
-constexpr char kWholeBackwardNearest[] =
-    "schedule=1f1b, gpipe or interleaved; --engine fsdp";
+/// What weights that come later need is kept, not made again, and a stage has
+/// the gradients of one chunk's weights whole from its first pass on.
+bool schedule_broken(const Setting&, const Strategy& s) {
+  const bool drops_inputs =
+      recomputes_layers(s) || (s.recompute.mode == Recompute::Mode::selective &&
+                               (s.recompute.norms || s.recompute.activation));
+  return splits_backward(s.schedule) &&
+         (s.virtual_stages > 1 || s.zero >= 2 || drops_inputs);
+}
+constexpr char kSplitBackward[] =
+    "the executor splits the backward of one chunk a stage, under ZeRO 1 at "
+    "most, that keeps the inputs of its products";
+constexpr char kSplitBackwardNearest[] =
+    "schedule=1f1b, gpipe or interleaved; zb-h1 or zb-h2 with vpp=1, zero=1 "
+    "and recompute=none or selective:attention";
 
 /// Key/value heads of one rank, of tensor and, under Ulysses, of context.
 int head_parts(const Strategy& s) {
@@ -152,8 +164,8 @@ constexpr Rule kRules[] = {
      told<kRecompute, kRecomputeNearest>},
     {"executed-offload", kSource, offload_broken,
      told<kOffload, kOffloadNearest>},
-    {"executed-schedule", kSource, split_backward_broken,
-     told<kWholeBackward, kWholeBackwardNearest>},
+    {"executed-schedule", kSource, schedule_broken,
+     told<kSplitBackward, kSplitBackwardNearest>},
     {"executed-key-heads", kSource, key_heads_broken, explain_key_heads},
     {"executed-expert-tensor", kSource, expert_tensor_broken,
      told<kExpertTensor, kExpertTensorNearest>},
