@@ -54,7 +54,51 @@ void check_product(const Cut& cut, Precision dtype, double bound) {
   CHECK(c.gaps_untouched());
 }
 
+/// Of the same factors, `from` elements from where memory is aligned and in
+/// rows `gap` elements apart.
+Doubles placed_product(const Cut& cut, std::int64_t from, std::int64_t gap) {
+  const auto place = [&](Tensor tight, Tensor& wide) {
+    const Matrix to = columns_of(wide.matrix(), from, tight.matrix().columns);
+    run_on_cpu(kernels::Copy{tight.matrix(), to});
+    return to;
+  };
+  const auto tight = [](std::int64_t rows, std::int64_t columns, bool turned,
+                        unsigned seed) {
+    return random_tensor(turned ? columns : rows, turned ? rows : columns,
+                         seed);
+  };
+  const auto room = [&](Tensor& of) {
+    return zero_tensor(of.matrix().rows, from + of.matrix().columns + gap);
+  };
+  Tensor a = tight(cut.m, cut.k, cut.transpose_a, 1),
+         b = tight(cut.k, cut.n, cut.transpose_b, 2),
+         c = tight(cut.m, cut.n, false, 3);
+  Tensor wide_a = room(a), wide_b = room(b), wide_c = room(c);
+  const Matrix result = place(c, wide_c);
+  run_on_cpu(kernels::Product{place(a, wide_a), place(b, wide_b), result,
+                              cut.transpose_a, cut.transpose_b,
+                              cut.accumulate});
+  run_on_cpu(kernels::Copy{result, c.matrix()});
+  return c.values();
+}
+
 }  // namespace
+
+TEST_CASE("where factors lie changes no bit of a product") {
+  for (const std::int64_t m : {1, 3, 8, 70})
+    for (const std::int64_t n : {1, 4, 8, 33})
+      for (const std::int64_t k : {1, 7, 8, 300})
+        for (int bits = 0; bits < 8; ++bits) {
+          const Cut cut{m, n, k, (bits & 1) != 0, (bits & 2) != 0, bits >= 4};
+          CAPTURE(m);
+          CAPTURE(n);
+          CAPTURE(k);
+          CAPTURE(bits);
+          const Doubles expected = placed_product(cut, 0, 0);
+          for (const std::int64_t from : {1, 2, 3, 5})
+            CHECK(placed_product(cut, from, from % 3) == expected);
+        }
+}
 
 TEST_CASE("a product equals the slow one, cut and turned every way") {
   for (const std::int64_t m : {1, 5, 70}) {

@@ -177,6 +177,16 @@ void put_row(const float* values, const Matrix& matrix, std::int64_t row,
   write_row(values, matrix, row);
 }
 
+Matrix widened(const Matrix& matrix, std::vector<float>& values) {
+  if (matrix.dtype == Precision::fp32) return matrix;
+  values.resize(static_cast<std::size_t>(matrix.rows * matrix.columns));
+  for (std::int64_t i = 0; i < matrix.rows; ++i)
+    widen(start_of(matrix, i), matrix.dtype, matrix.columns,
+          values.data() + i * matrix.columns);
+  return {reinterpret_cast<std::byte*>(values.data()), matrix.rows,
+          matrix.columns, matrix.columns, Precision::fp32};
+}
+
 Matrix as_row(const Array& array) {
   return {array.data, 1, array.size, array.size, array.dtype};
 }

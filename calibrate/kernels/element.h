@@ -37,6 +37,9 @@ void add_to_row(const float* values, const Matrix& matrix, std::int64_t row);
 void put_row(const float* values, const Matrix& matrix, std::int64_t row,
              bool accumulate);
 
+/// `matrix` itself where it is fp32, else a copy in `values`.
+Matrix widened(const Matrix& matrix, std::vector<float>& values);
+
 /// `array` as a matrix of one row.
 Matrix as_row(const Array& array);
 
@@ -47,6 +50,23 @@ void for_pieces(std::int64_t size, const F& f) {
   for (std::int64_t from = 0; from < size; from += kPiece) {
     f(from, from + kPiece < size ? kPiece : size - from);
   }
+}
+
+/// The sum of term(i) for i below `size`, in an order that depends on the size
+/// alone and lets a processor add several at once.
+template <class Term>
+float sum_of(std::int64_t size, const Term& term) {
+  constexpr std::int64_t kLanes = 16;
+  float lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes)
+    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] += term(i + lane);
+  for (std::int64_t lane = 0; i < size; ++i, ++lane) lanes[lane] += term(i);
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::int64_t lane = 0; lane < half; ++lane)
+      lanes[lane] += lanes[lane + half];
+  return lanes[0];
 }
 
 }  // namespace ztplan::kernels
