@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "calibrate/kernels/element.h"
+#include "calibrate/kernels/exponential.h"
 #include "calibrate/kernels/run_on_cpu.h"
 
 namespace ztplan::kernels {
@@ -44,9 +45,8 @@ void run(const LossSum& kernel) {
   for (std::int64_t i = 0; i < kernel.logits.rows; ++i) {
     const float* const row = read_row(kernel.logits, i, scratch);
     const float largest = floats(kernel.maximum)[i];
-    float sum = 0;
-    for (std::int64_t j = 0; j < words; ++j) sum += std::exp(row[j] - largest);
-    floats(kernel.sum)[i] = sum;
+    floats(kernel.sum)[i] = sum_of(
+        words, [&](std::int64_t j) { return exponential(row[j] - largest); });
     const std::int64_t target =
         column_of(kernel.targets.data[i], kernel.first, words);
     floats(kernel.target_logit)[i] = target < 0 ? 0 : row[target];
@@ -75,7 +75,7 @@ void run(const LossGradient& kernel) {
       const float largest = floats(kernel.maximum)[i];
       const float factor = kernel.scale / floats(kernel.sum)[i];
       for (std::int64_t j = 0; j < words; ++j) {
-        gradient.data()[j] = std::exp(row[j] - largest) * factor;
+        gradient.data()[j] = exponential(row[j] - largest) * factor;
       }
       const std::int64_t column = column_of(target, kernel.first, words);
       if (column >= 0) gradient.data()[column] -= kernel.scale;

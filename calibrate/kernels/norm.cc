@@ -9,18 +9,17 @@ namespace ztplan::kernels {
 namespace {
 
 float mean_of(const float* values, std::int64_t size) {
-  float sum = 0;
-  for (std::int64_t j = 0; j < size; ++j) sum += values[j];
-  return sum / static_cast<float>(size);
+  return sum_of(size, [&](std::int64_t j) { return values[j]; }) /
+         static_cast<float>(size);
 }
 
 /// Mean of the squares of the distances from `center`.
 float spread_of(const float* values, std::int64_t size, float center) {
-  float sum = 0;
-  for (std::int64_t j = 0; j < size; ++j) {
-    sum += (values[j] - center) * (values[j] - center);
-  }
-  return sum / static_cast<float>(size);
+  return sum_of(size,
+                [&](std::int64_t j) {
+                  return (values[j] - center) * (values[j] - center);
+                }) /
+         static_cast<float>(size);
 }
 
 /// The gradient of one row, and what it adds to those of weight and bias.
@@ -39,11 +38,11 @@ struct RowGradient {
 };
 
 void gradient_of_input(const RowGradient& row, float* gradient) {
-  float sum = 0, dot = 0;
-  for (std::int64_t j = 0; j < row.size; ++j) {
-    sum += row.weighted(j);
-    dot += row.weighted(j) * row.normal(j);
-  }
+  const float sum =
+      sum_of(row.size, [&](std::int64_t j) { return row.weighted(j); });
+  const float dot = sum_of(row.size, [&](std::int64_t j) {
+    return row.weighted(j) * row.normal(j);
+  });
   const auto count = static_cast<float>(row.size);
   const float mean = row.centered ? sum / count : 0;
   for (std::int64_t j = 0; j < row.size; ++j) {
