@@ -5,28 +5,42 @@
 
 #include "base/error.h"
 #include "calibrate/kernels/element.h"
+#include "calibrate/kernels/exponential.h"
 #include "calibrate/kernels/run_on_cpu.h"
 
 namespace ztplan::kernels {
 namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
+/// Scores that are in memory at a time are of so many queries.
+constexpr std::int64_t kQueriesAtOnce = 64;
 
 /// A whole matrix in fp32, row by row.
-struct Floats {
-  std::vector<float> values;
-  std::int64_t columns = 0;
-  float* row(std::int64_t i) { return values.data() + i * columns; }
-  const float* row(std::int64_t i) const { return values.data() + i * columns; }
+class Floats {
+ public:
+  Floats(std::int64_t rows, std::int64_t columns)
+      : values_(static_cast<std::size_t>(rows * columns)),
+        rows_(rows),
+        columns_(columns) {}
+  float* row(std::int64_t i) { return values_.data() + i * columns_; }
+  const float* row(std::int64_t i) const {
+    return values_.data() + i * columns_;
+  }
+  Matrix matrix() {
+    return {reinterpret_cast<std::byte*>(values_.data()), rows_, columns_,
+            columns_, Precision::fp32};
+  }
+
+ private:
+  std::vector<float> values_;
+  std::int64_t rows_, columns_;
 };
 
 Floats zeros_like(const Matrix& matrix) {
-  return {std::vector<float>(
-              static_cast<std::size_t>(matrix.rows * matrix.columns)),
-          matrix.columns};
+  return {matrix.rows, matrix.columns};
 }
 
-Floats widened(const Matrix& matrix) {
+Floats copy_of(const Matrix& matrix) {
   Floats all = zeros_like(matrix);
   std::vector<float> scratch;
   for (std::int64_t i = 0; i < matrix.rows; ++i) {
@@ -42,6 +56,12 @@ void put(const Floats& all, const Matrix& matrix, bool accumulate) {
   }
 }
 
+float dot(const float* a, const float* b, std::int64_t size) {
+  float sum = 0;
+  for (std::int64_t j = 0; j < size; ++j) sum += a[j] * b[j];
+  return sum;
+}
+
 bool sees(const AttentionShape& shape, std::int64_t query, std::int64_t key) {
   if (!shape.causal) return true;
   const std::int64_t distance =
@@ -50,88 +70,138 @@ bool sees(const AttentionShape& shape, std::int64_t query, std::int64_t key) {
   return distance >= 0 && (shape.window == 0 || distance < shape.window);
 }
 
-float dot(const float* a, const float* b, std::int64_t size) {
-  float sum = 0;
-  for (std::int64_t j = 0; j < size; ++j) sum += a[j] * b[j];
-  return sum;
-}
+/// Queries [from, from + queries) of one head of one sequence, and the run of
+/// keys outside of which none of them sees any.
+struct Tile {
+  std::int64_t sequence = 0, head = 0, kv_head = 0;
+  std::int64_t from = 0, queries = 0, first = 0, keys = 0;
 
-void add_scaled(float factor, const float* from, std::int64_t size, float* to) {
-  for (std::int64_t j = 0; j < size; ++j) to[j] += factor * from[j];
-}
-
-/// One query of one head of one sequence, and where its parts are.
-struct Place {
-  std::int64_t sequence, head, query, kv_head;
-  std::int64_t query_row(const AttentionShape& shape) const {
-    return sequence * shape.queries + query;
+  Matrix of_queries(const AttentionShape& shape, const Matrix& all,
+                    std::int64_t size) const {
+    return columns_of(rows_of(all, sequence * shape.queries + from, queries),
+                      head * size, size);
   }
-  std::int64_t key_row(const AttentionShape& shape, std::int64_t key) const {
-    return sequence * shape.keys + key;
+  Matrix of_keys(const AttentionShape& shape, const Matrix& all,
+                 std::int64_t size) const {
+    return columns_of(rows_of(all, sequence * shape.keys + first, keys),
+                      kv_head * size, size);
   }
-  std::int64_t statistic(const AttentionShape& shape) const {
-    return (sequence * shape.heads + head) * shape.queries + query;
+  /// Where what is known of its i-th query lies.
+  std::int64_t statistic(const AttentionShape& shape, std::int64_t i) const {
+    return (sequence * shape.heads + head) * shape.queries + from + i;
   }
 };
 
+void find_keys(const AttentionShape& shape, Tile& tile) {
+  const auto seen = [&](std::int64_t key) {
+    for (std::int64_t i = 0; i < tile.queries; ++i)
+      if (sees(shape, tile.from + i, key)) return true;
+    return false;
+  };
+  std::int64_t last = shape.keys;
+  while (tile.first < last && !seen(tile.first)) ++tile.first;
+  while (last > tile.first && !seen(last - 1)) --last;
+  tile.keys = last - tile.first;
+}
+
 template <class F>
-void for_places(const AttentionShape& shape, const F& f) {
-  for (std::int64_t s = 0; s < shape.sequences; ++s) {
-    for (std::int64_t h = 0; h < shape.heads; ++h) {
-      for (std::int64_t q = 0; q < shape.queries; ++q) {
-        f(Place{s, h, q, h * shape.kv_heads / shape.heads});
+void for_tiles(const AttentionShape& shape, const F& f) {
+  for (std::int64_t from = 0; from < shape.queries; from += kQueriesAtOnce) {
+    Tile tile;
+    tile.from = from;
+    tile.queries = std::min(kQueriesAtOnce, shape.queries - from);
+    find_keys(shape, tile);
+    for (tile.sequence = 0; tile.sequence < shape.sequences; ++tile.sequence)
+      for (tile.head = 0; tile.head < shape.heads; ++tile.head) {
+        tile.kv_head = tile.head * shape.kv_heads / shape.heads;
+        f(tile);
       }
-    }
   }
 }
 
-/// Scores of one query; -infinity where it does not see the key.
-void score(const AttentionShape& shape, const Place& place, const Floats& q,
-           const Floats& k, std::vector<float>& scores) {
-  const float* const query =
-      q.row(place.query_row(shape)) + place.head * shape.qk_size;
-  for (std::int64_t j = 0; j < shape.keys; ++j) {
-    const float* const key =
-        k.row(place.key_row(shape, j)) + place.kv_head * shape.qk_size;
-    scores[static_cast<std::size_t>(j)] =
-        sees(shape, place.query, j)
-            ? shape.scale * dot(query, key, shape.qk_size)
-            : kNothing;
+/// Scores of a tile; -infinity where a query does not see the key.
+Floats scores_of(const AttentionShape& shape, const Tile& tile, const Matrix& q,
+                 const Matrix& k) {
+  Floats scores(tile.queries, tile.keys);
+  run(Product{.a = tile.of_queries(shape, q, shape.qk_size),
+              .b = tile.of_keys(shape, k, shape.qk_size),
+              .c = scores.matrix(),
+              .transpose_b = true});
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    float* const row = scores.row(i);
+    for (std::int64_t j = 0; j < tile.keys; ++j)
+      row[j] = sees(shape, tile.from + i, tile.first + j) ? shape.scale * row[j]
+                                                          : kNothing;
   }
+  return scores;
 }
 
 /// Scores to probabilities; returns the logarithm of the sum.
-float normalize(std::vector<float>& scores) {
-  const float largest = std::ranges::max(scores);
+float normalize(float* scores, std::int64_t size) {
+  float largest = kNothing;
+  for (std::int64_t j = 0; j < size; ++j)
+    largest = scores[j] > largest ? scores[j] : largest;
   if (largest == kNothing) {
-    std::ranges::fill(scores, 0.0F);
+    std::fill_n(scores, size, 0.0F);
     return kNothing;
   }
-  float sum = 0;
-  for (float& one : scores) sum += one = std::exp(one - largest);
-  for (float& one : scores) one /= sum;
+  for (std::int64_t j = 0; j < size; ++j)
+    scores[j] = exponential(scores[j] - largest);
+  const float sum = sum_of(size, [&](std::int64_t j) { return scores[j]; });
+  for (std::int64_t j = 0; j < size; ++j) scores[j] /= sum;
   return largest + std::log(sum);
 }
 
-Matrix row_of_probabilities(const Array& probabilities,
-                            const AttentionShape& shape, const Place& place) {
-  return rows_of(as_matrix(probabilities, shape.keys), place.statistic(shape),
+/// The kept probabilities of a tile's i-th query, of all keys.
+Matrix kept_row(const Array& probabilities, const AttentionShape& shape,
+                const Tile& tile, std::int64_t i) {
+  return rows_of(as_matrix(probabilities, shape.keys), tile.statistic(shape, i),
                  1);
 }
 
-/// Probabilities of one query: those that were kept, or computed again.
-void probabilities_of(const AttentionBackward& kernel, const Place& place,
-                      const Floats& q, const Floats& k,
-                      std::vector<float>& probabilities) {
+/// Keeps them, and goes on with what was kept.
+void keep_row(float* probabilities, const Matrix& row, const Tile& tile) {
+  std::vector<float> whole(static_cast<std::size_t>(row.columns));
+  std::copy_n(probabilities, tile.keys, whole.data() + tile.first);
+  write_row(whole.data(), row, 0);
+  const Matrix seen = columns_of(row, tile.first, tile.keys);
+  widen(seen.data, seen.dtype, tile.keys, probabilities);
+}
+
+/// Probabilities of a tile: those that were kept, or computed again.
+Floats probabilities_of(const AttentionBackward& kernel, const Tile& tile,
+                        const Matrix& q, const Matrix& k) {
   const AttentionShape& shape = kernel.shape;
   if (!kernel.probabilities.empty()) {
-    const Matrix row = row_of_probabilities(kernel.probabilities, shape, place);
-    return widen(row.data, row.dtype, shape.keys, probabilities.data());
+    Floats kept(tile.queries, tile.keys);
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+      const Matrix row =
+          columns_of(kept_row(kernel.probabilities, shape, tile, i), tile.first,
+                     tile.keys);
+      widen(row.data, row.dtype, tile.keys, kept.row(i));
+    }
+    return kept;
   }
-  score(shape, place, q, k, probabilities);
-  const float log_sum = floats(kernel.log_sum)[place.statistic(shape)];
-  for (float& one : probabilities) {
-    one = one == kNothing ? 0 : std::exp(one - log_sum);
+  Floats scores = scores_of(shape, tile, q, k);
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const float log_sum = floats(kernel.log_sum)[tile.statistic(shape, i)];
+    float* const row = scores.row(i);
+    // A query that sees no key has no finite sum.
+    for (std::int64_t j = 0; j < tile.keys; ++j)
+      row[j] = row[j] == kNothing ? 0 : exponential(row[j] - log_sum);
+  }
+  return scores;
+}
+
+/// Gradients of a tile's scores, from those of its probabilities, in place.
+void to_score_gradients(const AttentionBackward& kernel, const Tile& tile,
+                        const Floats& probabilities, Floats& gradients) {
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const float delta = floats(kernel.delta)[tile.statistic(kernel.shape, i)];
+    const float* const probability = probabilities.row(i);
+    float* const row = gradients.row(i);
+    for (std::int64_t j = 0; j < tile.keys; ++j)
+      row[j] = kernel.shape.scale * probability[j] * (row[j] - delta);
   }
 }
 
@@ -153,39 +223,29 @@ void merge_head(float* out, const float* part, std::int64_t size,
 
 void run(const AttentionForward& kernel) {
   const AttentionShape& shape = kernel.shape;
-  const Floats q = widened(kernel.q), k = widened(kernel.k),
-               v = widened(kernel.v);
-  Floats out = zeros_like(kernel.out);
-  if (shape.keys == 0) {
-    std::fill_n(floats(kernel.log_sum), kernel.log_sum.size, kNothing);
-    return put(out, kernel.out, false);
-  }
-  std::vector<float> scores(static_cast<std::size_t>(shape.keys));
-  for_places(shape, [&](const Place& place) {
-    score(shape, place, q, k, scores);
-    floats(kernel.log_sum)[place.statistic(shape)] = normalize(scores);
-    if (!kernel.probabilities.empty()) {
-      const Matrix row =
-          row_of_probabilities(kernel.probabilities, shape, place);
-      write_row(scores.data(), row, 0);
-      widen(row.data, row.dtype, shape.keys, scores.data());
+  std::vector<float> q_values, k_values, v_values;
+  const Matrix q = widened(kernel.q, q_values), k = widened(kernel.k, k_values),
+               v = widened(kernel.v, v_values);
+  for_tiles(shape, [&](const Tile& tile) {
+    Floats scores = scores_of(shape, tile, q, k);
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+      floats(kernel.log_sum)[tile.statistic(shape, i)] =
+          normalize(scores.row(i), tile.keys);
+      if (!kernel.probabilities.empty())
+        keep_row(scores.row(i), kept_row(kernel.probabilities, shape, tile, i),
+                 tile);
     }
-    float* const to =
-        out.row(place.query_row(shape)) + place.head * shape.v_size;
-    for (std::int64_t j = 0; j < shape.keys; ++j) {
-      add_scaled(scores[static_cast<std::size_t>(j)],
-                 v.row(place.key_row(shape, j)) + place.kv_head * shape.v_size,
-                 shape.v_size, to);
-    }
+    run(Product{.a = scores.matrix(),
+                .b = tile.of_keys(shape, v, shape.v_size),
+                .c = tile.of_queries(shape, kernel.out, shape.v_size)});
   });
-  put(out, kernel.out, false);
 }
 
 void run(const MergeAttention& kernel) {
   const std::int64_t queries = kernel.out.rows / kernel.sequences;
   const std::int64_t size = kernel.out.columns / kernel.heads;
-  Floats out = widened(kernel.out);
-  const Floats part = widened(kernel.part);
+  Floats out = copy_of(kernel.out);
+  const Floats part = copy_of(kernel.part);
   for (std::int64_t row = 0; row < kernel.out.rows; ++row) {
     const std::int64_t sequence = row / queries, query = row % queries;
     for (std::int64_t head = 0; head < kernel.heads; ++head) {
@@ -216,36 +276,39 @@ void run(const AttentionDelta& kernel) {
 
 void run(const AttentionBackward& kernel) {
   const AttentionShape& shape = kernel.shape;
-  const Floats q = widened(kernel.q), k = widened(kernel.k),
-               v = widened(kernel.v),
-               out_gradient = widened(kernel.out_gradient);
-  Floats q_gradient = zeros_like(kernel.q_gradient),
-         k_gradient = zeros_like(kernel.k_gradient),
-         v_gradient = zeros_like(kernel.v_gradient);
-  std::vector<float> probabilities(static_cast<std::size_t>(shape.keys));
-  for_places(shape, [&](const Place& place) {
-    probabilities_of(kernel, place, q, k, probabilities);
-    const float delta = floats(kernel.delta)[place.statistic(shape)];
-    const std::int64_t row = place.query_row(shape);
-    const std::int64_t q_from = place.head * shape.qk_size;
-    const std::int64_t k_from = place.kv_head * shape.qk_size;
-    const std::int64_t v_from = place.kv_head * shape.v_size;
-    const float* const out = out_gradient.row(row) + place.head * shape.v_size;
-    for (std::int64_t j = 0; j < shape.keys; ++j) {
-      const float probability = probabilities[static_cast<std::size_t>(j)];
-      const std::int64_t key = place.key_row(shape, j);
-      const float slope = dot(out, v.row(key) + v_from, shape.v_size) - delta;
-      const float score_gradient = shape.scale * probability * slope;
-      add_scaled(probability, out, shape.v_size, v_gradient.row(key) + v_from);
-      add_scaled(score_gradient, k.row(key) + k_from, shape.qk_size,
-                 q_gradient.row(row) + q_from);
-      add_scaled(score_gradient, q.row(row) + q_from, shape.qk_size,
-                 k_gradient.row(key) + k_from);
-    }
+  const std::int64_t qk = shape.qk_size, size = shape.v_size;
+  std::vector<float> q_values, k_values, v_values, out_values;
+  const Matrix q = widened(kernel.q, q_values), k = widened(kernel.k, k_values),
+               v = widened(kernel.v, v_values),
+               out_gradient = widened(kernel.out_gradient, out_values);
+  Floats k_sums = zeros_like(kernel.k_gradient),
+         v_sums = zeros_like(kernel.v_gradient);
+  for_tiles(shape, [&](const Tile& tile) {
+    Floats probabilities = probabilities_of(kernel, tile, q, k);
+    const Matrix out = tile.of_queries(shape, out_gradient, size);
+    run(Product{.a = probabilities.matrix(),
+                .b = out,
+                .c = tile.of_keys(shape, v_sums.matrix(), size),
+                .transpose_a = true,
+                .accumulate = true});
+    Floats gradients(tile.queries, tile.keys);
+    run(Product{.a = out,
+                .b = tile.of_keys(shape, v, size),
+                .c = gradients.matrix(),
+                .transpose_b = true});
+    to_score_gradients(kernel, tile, probabilities, gradients);
+    run(Product{.a = gradients.matrix(),
+                .b = tile.of_queries(shape, q, qk),
+                .c = tile.of_keys(shape, k_sums.matrix(), qk),
+                .transpose_a = true,
+                .accumulate = true});
+    run(Product{.a = gradients.matrix(),
+                .b = tile.of_keys(shape, k, qk),
+                .c = tile.of_queries(shape, kernel.q_gradient, qk),
+                .accumulate = kernel.accumulate});
   });
-  put(q_gradient, kernel.q_gradient, kernel.accumulate);
-  put(k_gradient, kernel.k_gradient, kernel.accumulate);
-  put(v_gradient, kernel.v_gradient, kernel.accumulate);
+  put(k_sums, kernel.k_gradient, kernel.accumulate);
+  put(v_sums, kernel.v_gradient, kernel.accumulate);
 }
 
 }  // namespace ztplan::kernels
