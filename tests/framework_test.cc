@@ -15,6 +15,7 @@
 #include "support/planning.h"
 #include "support/priced_machine.h"
 #include "support/temporary_directory.h"
+#include "time/step_counts.h"
 #include "time/step_time.h"
 
 using namespace ztplan;
@@ -149,6 +150,20 @@ TEST_CASE("gradients of FSDP travel as its version reduces them") {
     CHECK(travelling(version, three) == Bytes{2'000});
   CHECK(travelling("transformers", parse_strategy("dp=16,zero=3,comm=fp32",
                                                   16)) == Bytes{4'000});
+}
+
+// accelerate's no_sync before the last micro-batch.
+TEST_CASE("accelerate reduces gradients once a step, torchtitan each time") {
+  const auto reduced = [](const char* version, const char* text) {
+    Question q = asked("llama3-8b", "dgx-a100-80", 16, 8192, 64);
+    q.workload.framework = load_framework(version);
+    q.workload.gradient = Precision::bf16;
+    return count_step(setting_of(q), find_engine("fsdp"),
+                      parse_strategy(text, 16))
+        .traffic.gradients;
+  };
+  for (const char* text : {"dp=16,zero=2,comm=bf16", "dp=16,zero=3,comm=bf16"})
+    CHECK(reduced("torchtitan", text) == reduced("accelerate", text) * 4);
 }
 
 TEST_CASE("attention that computes the masked half does twice the work") {

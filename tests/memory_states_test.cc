@@ -112,6 +112,40 @@ TEST_CASE("a gradient of FSDP is copied into the dtype it is reduced in") {
   CHECK(on(three, Tier::device, what) == layer * 4);
 }
 
+// torch, FSDPModule.set_requires_gradient_sync: unsynchronized gradients
+// accumulate on unsharded parameters in reduce_dtype; accelerate's no_sync.
+TEST_CASE("accelerate sums the gradients of micro-batches whole") {
+  const auto whole = [](const char* strategy, int batch, Precision reduced) {
+    World world = with_engine(gpt_world(strategy), "fsdp");
+    world.work.global_batch = batch;
+    world.work.framework = load_framework("accelerate");
+    world.strategy.tuning.communication = reduced;
+    return on(world, Tier::device, "whole gradients of earlier micro-batches") /
+           Bytes{world.share(0).total()};
+  };
+  for (const char* strategy : {"zero=2,dp=8", "zero=3,dp=8"}) {
+    CHECK(whole(strategy, 16, Precision::bf16) == 2);
+    CHECK(whole(strategy, 16, Precision::fp32) == 4);
+    CHECK(whole(strategy, 8, Precision::bf16) == 0);
+  }
+  CHECK(whole("zero=0,dp=8", 16, Precision::bf16) == 0);
+}
+
+// Nothing of the shards is there before the last micro-batch: zero_grad() of
+// torch leaves none.
+TEST_CASE("shards of whole sums come with the last micro-batch") {
+  World world = with_engine(gpt_world("zero=3,dp=8"), "fsdp");
+  world.work.global_batch = 16;
+  const auto from = [&] {
+    for (const Holding& holding : world.ledger_of(0))
+      if (std::string_view(holding.what) == "gradients") return holding.from;
+    return Phase::step;
+  };
+  CHECK(from() == Phase::forward);
+  world.work.framework = load_framework("accelerate");
+  CHECK(from() == Phase::reduce);
+}
+
 TEST_CASE("shards are equal, aligned and sum to the padded whole") {
   CHECK(padded_shard(1000, 1) == 1000);
   for (const std::int64_t parts : {2, 3, 7, 8, 96, 128, 1000, 4096}) {

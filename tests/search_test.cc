@@ -82,6 +82,12 @@ void compare(Question q, Objective objective) {
   MESSAGE(ranking.candidates, " candidates, ", ranking.simulated, " simulated");
 }
 
+/// Under a version of the engine that it names.
+Question run_by(Question q, const char* version) {
+  q.workload.framework = load_framework(version);
+  return q;
+}
+
 /// Nodes of eight H100 on a network of `rate`.
 Question behind(const char* model, const char* rate, int gpus, int sequence,
                 int batch, const char* engine = "") {
@@ -210,6 +216,8 @@ TEST_CASE("no step is faster than its bound") {
       behind("llama2-7b", "10Gbps", 16, 4096, 1024),
       behind("gpt2-xl", "1Gbps", 32, 1024, 64),
       behind("llama2-7b", "10Gbps", 16, 4096, 512, "fsdp"),
+      run_by(behind("llama2-7b", "10Gbps", 16, 4096, 512, "fsdp"),
+             "accelerate"),
       behind("llama2-7b", "10Gbps", 16, 4096, 512, "deepspeed"),
       behind("llama2-7b", "10Gbps", 16, 4096, 512, "colossalai"),
       behind("mixtral-8x7b", "25Gbps", 32, 2048, 128),

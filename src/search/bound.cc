@@ -42,8 +42,11 @@ void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
                                 States& states) {
   const int zero = parts.strategy.zero;
   if (zero < 2) return;
+  const bool reduces = reduces_every_pass(parts);
   const auto reduction = [&](const LayerShare& share) {
-    return seconds(reduce_gradients(parts, moved(share), Boundary::inner));
+    return reduces
+               ? seconds(reduce_gradients(parts, moved(share), Boundary::inner))
+               : Seconds{};
   };
   for (const ChunkShape& chunk : frame.shapes->front().chunks) {
     if (zero == 2) {

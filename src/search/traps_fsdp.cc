@@ -14,15 +14,15 @@ bool clips_on_host(const Question&, const Plan& plan) {
   return plan.strategy.offload.parameters != OffloadTier::none;
 }
 
-/// Whole gradients in fp32, as accelerate keeps them between reductions, would
-/// not fit beside the plan.
+/// Whole gradients, as accelerate keeps them between reductions, would not fit
+/// beside a plan that does not count them.
 bool unreduced_is_too_big(const Question& q, const Plan& plan) {
-  constexpr std::int64_t kFp32 = 4;
   const Strategy& s = plan.strategy;
   if (s.zero < kShardedGradients || !accumulates(q, s) ||
-      q.workload.adapters.any())
+      q.workload.adapters.any() || q.workload.framework.reduces_once)
     return false;
-  const Bytes whole{kFp32 * parameters(q.model) / s.tensor};
+  const Bytes whole{activation_bytes(q.workload.precision) *
+                    parameters(q.model) / s.tensor};
   return plan.memory.peak() + whole > plan.capacity;
 }
 

@@ -28,6 +28,7 @@ constexpr std::array kFacts = {
     Fact{"narrow_fp16_gradients", &Framework::narrow_fp16_gradients},
     Fact{"wide_bf16_gradients", &Framework::wide_bf16_gradients},
     Fact{"narrow_reduction", &Framework::narrow_reduction},
+    Fact{"reduces_once", &Framework::reduces_once},
     Fact{"fused_modules", &Framework::fused_modules},
     Fact{"overlaps_gradients", &Framework::overlaps_gradients},
     Fact{"overlaps_tensor", &Framework::overlaps_tensor},

@@ -48,6 +48,9 @@ struct Framework {
   /// Sharded gradients travel as they are computed, whatever they accumulate
   /// in.
   bool narrow_reduction = false;
+  /// Under ZeRO 2 and 3, gradients of micro-batches are summed whole on every
+  /// rank and reduced after the last.
+  bool reduces_once = false;
   /// Its modules are fused kernels though its engine's usual ones are not.
   bool fused_modules = false;
   bool overlaps_gradients = true;  // reduces beside backward where it can

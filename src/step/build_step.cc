@@ -113,7 +113,7 @@ class StepBuilder {
   bool last_gradients(const Pass& pass) const {
     return makes_gradients(pass) && pass.micro_batch == micro_batches_ - 1;
   }
-  bool reduces_always() const { return s_.zero >= 2; }
+  bool reduces_always() const { return reduces_every_pass(parts_); }
   /// Layers and ends one by one: where they are gathered so, and under ZeRO in
   /// the executor, whose shards are a unit's.
   bool runs_by_unit() const {

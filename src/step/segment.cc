@@ -166,7 +166,7 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
   // A gradient as computed is kept, and added to from the second one on; of a
   // sharded one, the shard.
   if (!wide && micro_batches(strategy, w) == 1) return recipe;
-  const std::int64_t added = !wide && strategy.zero >= 2
+  const std::int64_t added = !wide && reduces_every_pass(parts)
                                  ? owned_parameters(strategy, share)
                                  : share.trained_dense + share.trained_experts;
   recipe.items.push_back(

@@ -260,6 +260,12 @@ int gradient_pieces(const StepParts& parts, const LayerShare& stage) {
   return static_cast<int>(std::max<std::int64_t>(1, std::min(buckets, layers)));
 }
 
+bool reduces_every_pass(const StepParts& parts) {
+  constexpr int kShardedGradients = 2;
+  return parts.strategy.zero >= kShardedGradients &&
+         !parts.setting.workload.framework.reduces_once;
+}
+
 bool reduces_beside(const StepParts& parts) {
   const bool usual = parts.setting.workload.framework.overlaps_gradients &&
                      overlaps_reduction(parts.engine, parts.strategy);

@@ -38,6 +38,8 @@ std::int64_t gradient_bucket(const Engine& engine, const Strategy& strategy);
 /// Source: Megatron-LM core/distributed/distributed_data_parallel.py (buckets
 /// on pipeline rank 0 only).
 int gradient_pieces(const StepParts& parts, const LayerShare& stage);
+/// Whether each micro-batch reduces its gradients, not the last alone.
+bool reduces_every_pass(const StepParts& parts);
 /// Whether gradients are reduced beside backward, not after it.
 bool reduces_beside(const StepParts& parts);
 

@@ -103,11 +103,18 @@ inline void hold(Ledger& book, Holding holding) {
   if (holding.bytes.value > 0) book.push_back(holding);
 }
 
+/// Whether gradients of micro-batches are summed whole before they are sharded.
+inline bool sums_whole(const Place& p) {
+  return p.shards_gradients() && p.micro_batches > 1 &&
+         p.setting.workload.framework.reduces_once;
+}
+
 /// Whether this step's backward allocates sharded gradients: nothing of an
 /// earlier micro-batch holds them.
 inline bool allocates_gradients(const Place& p) {
   return p.strategy.zero <= p.keeps.frees_gradients_through &&
-         p.shards_gradients() && p.micro_batches == 1 && !p.optimizer_leaves();
+         p.shards_gradients() && (p.micro_batches == 1 || sums_whole(p)) &&
+         !p.optimizer_leaves();
 }
 
 /// Whether a micro-batch has a gradient shard of its own beside the kept one.

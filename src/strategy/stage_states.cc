@@ -262,6 +262,17 @@ void hold_whole_gradients(const Place& p, Ledger& book) {
                        "gradient of the output matrix", p.keeps.source));
 }
 
+/// Sums over micro-batches that are not reduced yet, in the dtype in which they
+/// will be: torch, FSDPModule.set_requires_gradient_sync.
+void hold_whole_sums(const Place& p, Ledger& book) {
+  if (!sums_whole(p)) return;
+  const Bytes each = travelling_bytes(p.setting.workload, p.strategy, 1);
+  hold(book, on_device(Term::gradients, each.value * p.share.trained(), kPasses,
+                       "whole gradients of earlier micro-batches",
+                       "PyTorch: distributed/fsdp/_fully_shard/"
+                       "_fully_shard.py, set_requires_gradient_sync"));
+}
+
 }  // namespace
 
 Precision default_gradient(const EngineMemory& keeps,
@@ -323,6 +334,7 @@ void hold_gathered(const Place& p, Ledger& book) {
   if (gathers(p)) hold_gathered_layers(p, book);
   hold_zero_plus_plus(p, book);
   if (p.shards_gradients()) hold_whole_gradients(p, book);
+  hold_whole_sums(p, book);
 }
 
 }  // namespace ztplan
