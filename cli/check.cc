@@ -24,7 +24,7 @@ constexpr std::size_t kRemedies = 6;
 /// A file with the format it is read as; or a strategy of no file.
 struct Subject {
   Configuration configuration;
-  std::string format;
+  std::string format, version;
 };
 
 Subject subject_of(const Flags& flags, const Given& given) {
@@ -47,6 +47,7 @@ Subject subject_of(const Flags& flags, const Given& given) {
   const FileFormat& format =
       flags.target.empty() ? recognize(path, text) : find_format(flags.target);
   subject.format = format.name;
+  subject.version = format.version;
   subject.configuration = format.read(path, text, given);
   Configuration& c = subject.configuration;
   const int gpus = given.gpus > 0 ? given.gpus : c.gpus.value_or(0);
@@ -74,9 +75,11 @@ void fill(std::optional<Value>& field, const std::optional<Value>& said) {
 /// What the user typed, and what the file says where he did not; `typed` is
 /// the model of --model.
 Request joined(const Flags& flags, const std::optional<ModelSpec>& typed,
-               const Configuration& c) {
+               const Subject& subject) {
+  const Configuration& c = subject.configuration;
   Request request = request_of(flags);
   request.engine = c.engine->name;
+  request.usual_version = subject.version;
   request.given_model = typed ? typed : c.model;
   if (request.gpus == 0 && request.machine.nodes == 0)
     request.gpus = c.gpus.value_or(devices(c.strategy));
@@ -132,7 +135,7 @@ Exit run_check(const Flags& flags, const Console& console) {
   answer.unsaid = c.unsaid;
   std::optional<Asked> asked;
   if (model || c.model) {
-    asked = ask(joined(flags, model, c));
+    asked = ask(joined(flags, model, subject));
     asked->question.margin = 0;
     answer.asked = &*asked;
     judge(*asked, answer);

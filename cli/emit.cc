@@ -60,6 +60,7 @@ Judged wanted(Flags flags, const FileFormat& format) {
     flags.engine = format.engine;
     file.strategy = strategy_of(flags);
     file.request = request_of(flags);
+    file.request.usual_version = format.version;
   }
   file.request.engine = format.engine;
   return judge(ask(file.request), file.strategy);

@@ -44,6 +44,23 @@ TEST_CASE("Megatron builds another model when a part has no argument") {
   CHECK(names(of("gemma-7b"), "a gate other than SiLU"));
 }
 
+// accelerate.yaml has no key for either: both are arguments of Accelerator.
+TEST_CASE("accelerate is told to reduce as often as was planned") {
+  const auto of = [](const char* version) {
+    Question question = asked("llama3-8b", "dgx-h100", 8, 1024, 64);
+    question.workload.framework = load_framework(version);
+    const Engine& engine = find_engine("fsdp");
+    const Plan plan =
+        evaluate(question, engine, parse_strategy("dp=8,zero=3", 8));
+    return find_format("accelerate")
+        .emit({question, plan, Launcher::torchrun})
+        .unsaid;
+  };
+  CHECK(names(of("torchtitan"), "num_steps=8, sync_each_batch=True"));
+  CHECK(!names(of("accelerate"), "sync_each_batch"));
+  CHECK(names(of("accelerate"), "accumulation=8"));
+}
+
 TEST_CASE("the README says what the files cannot, and args.sh what is free") {
   const auto files = [](const char* model) {
     Question question = asked(model, "dgx-h100", 8, 1024, 64);

@@ -80,14 +80,26 @@ std::string config(const Emission& e) {
          machines(e) + fsdp(e) + mesh(e.plan.strategy);
 }
 
+/// A plan that reduces every micro-batch says so; accelerate would not.
+std::string accumulation(const Emission& e) {
+  const Strategy& s = e.plan.strategy;
+  const Workload& w = e.question.workload;
+  const auto steps = micro_batches(s, w);
+  if (s.zero == 0 || steps == 1 || w.framework.reduces_once)
+    return fmt::format(
+        "accumulation={}: Accelerator(gradient_accumulation_steps)", steps);
+  return fmt::format(
+      "accumulation={}: GradientAccumulationPlugin(num_steps={}, "
+      "sync_each_batch=True), which reduces in each as planned",
+      steps, steps);
+}
+
 std::vector<std::string> unsaid(const Emission& e) {
   const Strategy& s = e.plan.strategy;
   const Workload& w = e.question.workload;
   std::vector<std::string> keys = {
       fmt::format("micro={}: of the data loader", s.micro_batch),
-      fmt::format("accumulation={}: Accelerator(gradient_accumulation_steps)",
-                  micro_batches(s, w)),
-      fmt::format("seq={}: of the data loader", w.sequence),
+      accumulation(e), fmt::format("seq={}: of the data loader", w.sequence),
       fmt::format("attention={}: attn_implementation of the model",
                   to_text(w.attention))};
   if (s.recompute.mode == Recompute::Mode::selective || s.recompute.layers > 0)
@@ -120,8 +132,9 @@ Emitted emit_accelerate(const Emission& e) {
 }
 
 const FileFormat& accelerate_format() {
-  static constexpr FileFormat kFormat{"accelerate", "fsdp", recognizes,
-                                      read_accelerate, emit_accelerate};
+  static constexpr FileFormat kFormat{"accelerate",    "fsdp",
+                                      recognizes,      read_accelerate,
+                                      emit_accelerate, "accelerate"};
   return kFormat;
 }
 

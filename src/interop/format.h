@@ -69,6 +69,9 @@ struct FileFormat {
                         const Given& given);
   /// Throws `Error` when the plan cannot be run by this format at all.
   Emitted (*emit)(const Emission& emission);
+  /// How `engine` runs when this format starts it: a version of
+  /// hardware/frameworks; empty: its usual one.
+  const char* version = "";
 };
 
 /// All formats, in the order they are tried.

@@ -111,11 +111,19 @@ class Asking {
            "the default");
     }
     question.workload.engine = question.engines.front()->name;
-    if (!versioned) {
-      framework = default_framework(question.workload.engine);
-      told("--engine-version", framework.id, "the engine's");
-    }
+    if (!versioned) choose_version();
     question.calibration = calibration_for(question.cluster.device, framework);
+  }
+
+  void choose_version() {
+    Workload& workload = asked_.question.workload;
+    const bool is_usual = !request_.usual_version.empty();
+    if (is_usual) workload.framework = load_framework(request_.usual_version);
+    const bool is_other = workload.framework.engine != workload.engine;
+    if (!is_usual || is_other)
+      workload.framework = default_framework(workload.engine);
+    told("--engine-version", workload.framework.id,
+         is_usual && !is_other ? "the file's" : "the engine's");
   }
 
   void choose_sequence() {

@@ -39,6 +39,7 @@ struct Request {
   Loading loading = Loading::partitioned;
   std::string engine = {};          // empty: those of `default_engines`
   std::string engine_version = {};  // of hardware/frameworks, or a path
+  std::string usual_version = {};   // of a file's format: where none is named
   Limits limits = {};
   Objective objective = Objective::time;
   int top = 5;
