@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/quote.h"
 #include "interop/accelerate.h"
 #include "interop/findings.h"
@@ -96,6 +97,12 @@ constexpr std::string_view kDeepspeed[] = {"deepspeed_config_file",
                                            "deepspeed_inclusion_filter",
                                            "deepspeed_exclusion_filter"};
 
+// DistributedType of src/accelerate/utils/dataclasses.py.
+constexpr std::string_view kTypes[] = {
+    "NO",         "MULTI_CPU",  "MULTI_GPU",    "MULTI_NPU", "MULTI_MLU",
+    "MULTI_SDAA", "MULTI_MUSA", "MULTI_NEURON", "MULTI_XPU", "DEEPSPEED",
+    "FSDP",       "XLA",        "MEGATRON_LM",  "MULTI_HPU"};
+
 class Reader : private Reading {
  public:
   Reader(const YAML::Node& root, std::string_view path, const Given& given)
@@ -105,7 +112,7 @@ class Reader : private Reading {
     find_unknown(keys_of(root_), "", kTop, kRefused, c_.findings);
     read_machines();
     read_precision();
-    const std::string type = word_or(root_, path_, "distributed_type", "NO");
+    const std::string type = read_type();
     if (type == "FSDP" || root_["fsdp_config"].IsDefined()) read_fsdp();
     if (type == "MULTI_GPU") {
       const Mesh mesh = read_mesh();
@@ -119,6 +126,23 @@ class Reader : private Reading {
   }
 
  private:
+  std::string read_type() {
+    const std::string type = word_or(root_, path_, "distributed_type", "");
+    const bool is_known = std::ranges::find(kTypes, type) != std::end(kTypes);
+    if (!is_known) {
+      const std::vector<std::string> names(std::begin(kTypes),
+                                           std::end(kTypes));
+      const std::string close = nearest_name(type, names);
+      find(Severity::refused, "distributed-type", "distributed_type",
+           type.empty() ? "it is required"
+                        : fmt::format("there is no type {}", quote(type)),
+           close.empty() ? "FSDP, MULTI_GPU, DEEPSPEED or NO"
+                         : fmt::format("did you mean {}?", close),
+           kConfigArgs);
+    }
+    return is_known ? type : "NO";
+  }
+
   YAML::Node block(const char* name) {
     const YAML::Node node = root_[name];
     if (!node.IsDefined() || node.IsNull())

@@ -314,6 +314,15 @@ void refuse_deep(std::string_view path, std::string_view text) {
   }
 }
 
+/// "[error] toml::parse_key_value_pair: missing value", for its last part.
+std::string words_of(std::string_view problem) {
+  std::string words = first_line(problem);
+  const std::size_t colon = words.find(": ");
+  return words.starts_with("[error]") && colon != std::string::npos
+             ? words.substr(colon + 2)
+             : words;
+}
+
 }  // namespace
 
 Configuration read_torchtitan(std::string_view path, std::string_view text,
@@ -324,13 +333,13 @@ Configuration read_torchtitan(std::string_view path, std::string_view text,
     const toml::value root = toml::parse(stream, std::string(path));
     return Reader(root, path, given).read();
   } catch (const toml::exception& problem) {
-    throw Error(fmt::format("{} is no TOML: {}", quote(path),
-                            first_line(problem.what())),
-                "check the line it names");
+    throw Error(fmt::format("{} is no TOML: line {}: {}", quote(path),
+                            problem.location().line(),
+                            words_of(problem.what())));
   } catch (const std::runtime_error& problem) {
     if (dynamic_cast<const Error*>(&problem) != nullptr) throw;
     throw Error(fmt::format("{} is no TOML: {}", quote(path),
-                            first_line(problem.what())));
+                            words_of(problem.what())));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 
 #include "base/error.h"
@@ -63,12 +64,36 @@ bool is_absent(const YAML::Node& value) {
   return !value.IsDefined() || value.IsNull();
 }
 
+/// yaml-cpp takes bytes that are not UTF-8 for characters; PyYAML refuses them.
+void refuse_other_encodings(std::string_view path, std::string_view text) {
+  std::int64_t line = 1;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0)
+      throw Error(
+          fmt::format("{} is no YAML: line {} is not UTF-8", quote(path), line),
+          "save it as UTF-8");
+    if (text.front() == '\n') ++line;
+    text.remove_prefix(length);
+  }
+}
+
+YAML::Node only_document(std::string_view path, std::string_view text) {
+  const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+  if (documents.size() > 1)
+    throw Error(
+        fmt::format("{} holds {} documents", quote(path), documents.size()),
+        "keep one: nothing after a line of ---");
+  return documents.empty() ? YAML::Node() : documents.front();
+}
+
 }  // namespace
 
 YAML::Node parse_yaml(std::string_view path, std::string_view text) {
   refuse_deep(path, text);
+  refuse_other_encodings(path, text);
   try {
-    YAML::Node root = YAML::Load(std::string(text));
+    YAML::Node root = only_document(path, text);
     if (!root.IsMap())
       throw Error(fmt::format("{} is no map of keys", quote(path)),
                   "as distributed_type: FSDP");
