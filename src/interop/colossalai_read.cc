@@ -275,7 +275,7 @@ Configuration read_colossalai(std::string_view path, std::string_view text,
   c.precision = parse_precision(view.string_or("precision", "fp16"));
   c.gradient = c.precision;
   if (view.boolean_or("use_fp8", false)) c.precision = Precision::fp8;
-  close_batch_triangle(c.strategy.data, given.gpus, c);
+  close_batch_triangle("the batch", c.strategy.data, given.gpus, c);
   if (c.micro_batch) c.strategy.micro_batch = *c.micro_batch;
   return c;
 }

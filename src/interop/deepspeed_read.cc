@@ -297,7 +297,7 @@ class Reader : private Reading {
     const double value = view.at(key).number();
     constexpr double kMost = 1e18;
     if (value < 0 || value > kMost || value != std::floor(value))
-      view.at(key).fail("expected a whole number of elements");
+      view.at(key).fail("expected a whole number from 0 to 1e18");
     return static_cast<std::int64_t>(value);
   }
 
@@ -669,7 +669,7 @@ class Reader : private Reading {
            "neither train_batch_size nor train_micro_batch_size_per_gpu is "
            "given",
            "add train_micro_batch_size_per_gpu", kConfig);
-    close_batch_triangle(ranks, given_.gpus, c_);
+    close_batch_triangle("train_batch_size", ranks, given_.gpus, c_);
     if (c_.micro_batch) c_.strategy.micro_batch = *c_.micro_batch;
     if (uses_auto_)
       find(Severity::advice, "auto-values", "auto",

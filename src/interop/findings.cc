@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "base/quote.h"
+#include "base/units.h"
 
 namespace ztplan {
 namespace {
@@ -34,20 +35,23 @@ std::string ranks_that_divide(std::int64_t batch, std::int64_t micro,
   return "";
 }
 
-void contradict(int ranks, int gpus, Configuration& c) {
+Finding contradiction(std::string_view key, std::string detail,
+                      std::string remedy) {
+  return {Severity::refused, "batch-triangle",  std::string(key),
+          std::move(detail), std::move(remedy), kBatchSource};
+}
+
+void contradict(std::string_view key, int ranks, int gpus, Configuration& c) {
   const std::int64_t batch = *c.global_batch;
   const std::int64_t micro = *c.micro_batch;
   const std::int64_t steps = *c.accumulation;
   const std::int64_t product = micro * steps * ranks;
-  Finding finding{
-      Severity::refused,
-      "batch-triangle",
-      "train_batch_size",
+  Finding finding = contradiction(
+      key,
       fmt::format("{} is not micro-batch {} * accumulation {} * {} ranks = {}",
                   batch, micro, steps, ranks, product),
       "batch " + nearest_batches(batch, micro * ranks) +
-          ranks_that_divide(batch, micro, ranks),
-      kBatchSource};
+          ranks_that_divide(batch, micro, ranks));
   const bool launched_alone =
       gpus > 1 && (batch == product * gpus || product == batch * gpus);
   if (launched_alone)
@@ -55,6 +59,19 @@ void contradict(int ranks, int gpus, Configuration& c) {
         "; if the world size was read as 1, the launcher is wrong: start with "
         "torchrun or deepspeed, not python";
   c.findings.push_back(std::move(finding));
+}
+
+/// What no number of ranks makes right.
+void contradict_anywhere(std::string_view key, Configuration& c) {
+  if (!c.global_batch || !c.micro_batch || !c.accumulation) return;
+  const std::int64_t unit = std::int64_t{*c.micro_batch} * *c.accumulation;
+  if (*c.global_batch % unit == 0) return;
+  c.findings.push_back(contradiction(
+      key,
+      fmt::format("{} is not a multiple of micro-batch {} * accumulation {} = "
+                  "{}, however many the ranks",
+                  *c.global_batch, *c.micro_batch, *c.accumulation, unit),
+      fmt::format("batch {}", round_up(*c.global_batch, unit))));
 }
 
 }  // namespace
@@ -86,8 +103,9 @@ void find_unknown(std::span<const std::string> keys, std::string_view block,
   }
 }
 
-void close_batch_triangle(int ranks, int gpus, Configuration& c) {
-  if (ranks < 1) return;
+void close_batch_triangle(std::string_view key, int ranks, int gpus,
+                          Configuration& c) {
+  if (ranks < 1) return contradict_anywhere(key, c);
   if (c.global_batch && c.micro_batch && !c.accumulation) {
     const std::int64_t unit = std::int64_t{*c.micro_batch} * ranks;
     c.accumulation =
@@ -107,7 +125,7 @@ void close_batch_triangle(int ranks, int gpus, Configuration& c) {
   if (!c.global_batch || !c.micro_batch || !c.accumulation) return;
   const std::int64_t product =
       std::int64_t{*c.micro_batch} * *c.accumulation * ranks;
-  if (*c.global_batch != product) contradict(ranks, gpus, c);
+  if (*c.global_batch != product) contradict(key, ranks, gpus, c);
 }
 
 }  // namespace ztplan

@@ -33,8 +33,9 @@ void find_unknown(std::span<const std::string> keys, std::string_view block,
 
 /// train_batch_size = micro_batch * accumulation * ranks: what is missing of
 /// the three is filled in, a contradiction is a finding with the nearest
-/// batches. `ranks` 0: not known. Source: deepspeedai/DeepSpeed
-/// deepspeed/runtime/config.py, _batch_assertion.
-void close_batch_triangle(int ranks, int gpus, Configuration& configuration);
+/// batches. `ranks` 0: not known. `key`: the batch as the format calls it.
+/// Source: deepspeedai/DeepSpeed deepspeed/runtime/config.py, _batch_assertion.
+void close_batch_triangle(std::string_view key, int ranks, int gpus,
+                          Configuration& configuration);
 
 }  // namespace ztplan

@@ -169,7 +169,7 @@ Configuration read(std::string_view path, std::string_view text,
         root.at("gradient_accumulation_steps").small_integer(1, kMaxSize);
   if (root.has("sequence"))
     c.sequence = root.at("sequence").small_integer(1, 1 << 26);
-  close_batch_triangle(s.data, given.gpus, c);
+  close_batch_triangle("the batch", s.data, given.gpus, c);
   if (c.micro_batch) s.micro_batch = *c.micro_batch;
   c.unsaid = {"attention"};
   return c;

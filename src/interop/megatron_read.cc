@@ -223,7 +223,11 @@ class Reader : private Reading {
   }
   std::optional<std::int64_t> number(std::string_view flag) const {
     const std::string value = text(flag);
-    if (value.empty() || value.starts_with('$')) return std::nullopt;
+    if (value.starts_with('$')) return std::nullopt;
+    if (value.empty() && has(flag))
+      throw Error(fmt::format("{}: --{} has no value", path_, flag),
+                  "--" + std::string(flag) + " N");
+    if (value.empty()) return std::nullopt;
     std::int64_t number = 0;
     const auto [stop, problem] =
         std::from_chars(value.data(), value.data() + value.size(), number);
@@ -385,7 +389,7 @@ class Reader : private Reading {
     const auto ranks =
         static_cast<int>(given_.gpus > 0 ? given_.gpus / model : 0);
     if (c_.micro_batch && ranks > 0)
-      close_batch_triangle(ranks, given_.gpus, c_);
+      close_batch_triangle("global-batch-size", ranks, given_.gpus, c_);
   }
 
   Attention attention(int hidden) const {
@@ -656,6 +660,9 @@ Configuration read_megatron(std::string_view path, std::string_view text,
   if (parsed.names.empty())
     throw Error(fmt::format("{} holds no --arguments", quote(path)),
                 "a script or a list with --num-layers and the like");
+  if (parsed.is_cut_off)
+    throw Error(fmt::format("{} ends inside a quoted text", quote(path)),
+                "the file is cut off, or a quote is not closed");
   const std::optional<Ranks> ranks = launched_ranks(text);
   Given known = given;
   if (ranks && known.gpus == 0) known.gpus = ranks->nodes * ranks->per_node;

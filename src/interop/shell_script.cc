@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "base/json.h"
 
@@ -17,9 +18,14 @@ bool ends_line(std::string_view text, std::size_t i) {
          (text[i + 1] == '\n' || text[i + 1] == '\r');
 }
 
+struct Words {
+  std::vector<std::string> words;
+  bool is_cut_off = false;  // inside quotes
+};
+
 /// Words of a shell script: quotes are taken off, comments and continuations
 /// left out.
-std::vector<std::string> words_of(std::string_view text) {
+Words split_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   bool started = false;
@@ -52,7 +58,11 @@ std::vector<std::string> words_of(std::string_view text) {
     }
   }
   end_word();
-  return words;
+  return {std::move(words), quote != 0};
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  return split_words(text).words;
 }
 
 bool is_name(std::string_view text) {
@@ -86,7 +96,9 @@ ShellArguments parse_all(std::string_view text) {
   auto& assigned = parsed.assigned;
   std::vector<std::string>* values = nullptr;
   std::string flag;
-  for (std::string word : words_of(text)) {
+  Words words = split_words(text);
+  parsed.is_cut_off = words.is_cut_off;
+  for (std::string& word : words.words) {
     std::string value;
     bool has_value = false;
     if (!word.starts_with("--")) {

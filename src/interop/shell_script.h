@@ -20,6 +20,7 @@ struct ShellArguments {
   std::vector<std::string> names;       // of flags, in order of appearance
   std::vector<std::string> unresolved;  // "--flag $VALUE"
   Assigned assigned;                    // NAME=value
+  bool is_cut_off = false;              // ends inside quotes
 };
 
 /// Understands quotes, comments, continuations, arrays, and variables that the
