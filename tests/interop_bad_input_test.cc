@@ -41,13 +41,16 @@ std::vector<Bad> bad_files() {
       {"megatron", "", "no --arguments"},
       {"megatron", kBinary, "no --arguments"},
       {"megatron", "--num-layers many", "whole number"},
+      {"megatron", "--num-layers 32 --hidden-size", "has no value"},
+      {"megatron", "--num-layers 32 --seq-length \"2048", "quoted text"},
       {"megatron", "--num-layers 999999999", "from 1 to"},
       {"megatron", "--micro-batch-size 0", "from 1 to"},
       {"megatron", "--num-layers 99999999999999999999", "whole number"},
       {"torchtitan", "[training", "no TOML"},
       {"torchtitan", "training = 3", "must be a table"},
       {"torchtitan", "[training]\nseq_len = \"long\"", "whole number"},
-      {"torchtitan", "[training]\na = 1\na = 2", "no TOML"},
+      {"torchtitan", "[training]\na = 1\na = 2", "no TOML: line 3"},
+      {"torchtitan", "[training]\nsteps =", "no TOML: line 2: missing value"},
       {"torchtitan", "[parallelism]\ntensor_parallel_degree = 0", "from 1"},
       {"torchtitan", "a = " + repeated("[", 5000), "deep"},
       {"torchtitan", kBinary, "no TOML"},
@@ -59,7 +62,9 @@ std::vector<Bad> bad_files() {
       {"accelerate", "mixed_precision: bf61", "mixed_precision"},
       {"accelerate", "a: " + repeated("[", 5000), "deep"},
       {"accelerate", repeated("- ", 5000), "deep"},
-      {"accelerate", kBinary, ""},
+      {"accelerate", kBinary, "not UTF-8"},
+      {"accelerate", "use_cpu: false\ndistributed_type: \xff\xfe", "line 2"},
+      {"accelerate", "distributed_type: FSDP\n---\na: 1", "2 documents"},
       {"fsdp", "{", "fsdp"},
       {"fsdp", R"({"mesh": {"dp_shard": 0}})", "dp_shard"},
       {"fsdp", R"({"param_dtype": "int3"})", "float32"},
@@ -103,6 +108,51 @@ TEST_CASE("a large file is read in one pass") {
   CHECK_THROWS_AS(find_format("megatron").read("a.sh", comments, {}), Error);
   const std::string log = repeated("step 1 loss 2.3 tokens 4\n", 400'000);
   CHECK(read_failure_log(log).kind == FailureKind::none);
+}
+
+TEST_CASE("batches that contradict each other are found without the ranks") {
+  const auto rules = [](const char* format, const char* text, int gpus) {
+    std::vector<std::string> found;
+    for (const Finding& finding :
+         find_format(format).read("a.json", text, {gpus, nullptr}).findings)
+      found.push_back(finding.key + ": " + finding.detail);
+    return found;
+  };
+  const char* const three =
+      R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 3,
+          "gradient_accumulation_steps": 5})";
+  const std::vector<std::string> alone = rules("deepspeed", three, 0);
+  REQUIRE(alone.size() == 1);
+  CHECK(alone[0] ==
+        "train_batch_size: 64 is not a multiple of micro-batch 3 * "
+        "accumulation 5 = 15, however many the ranks");
+  const std::vector<std::string> of_two =
+      rules("megatron", "--micro-batch-size 3 --global-batch-size 64", 8);
+  REQUIRE(of_two.size() == 1);
+  CHECK(of_two[0].starts_with("global-batch-size: 64 is not micro-batch 3"));
+}
+
+TEST_CASE("accelerate's types of distribution are held to its names") {
+  const auto found = [](const char* text) {
+    const Configuration c =
+        find_format("accelerate").read("a.yaml", text, {8, nullptr});
+    for (const Finding& finding : c.findings)
+      if (std::string_view(finding.rule) == "distributed-type")
+        return finding.detail + "; " + finding.remedy;
+    return std::string();
+  };
+  CHECK(found("distributed_type: FSDP").empty());
+  CHECK(found("distributed_type: FDSP") ==
+        "there is no type \"FDSP\"; did you mean FSDP?");
+  CHECK(found("mixed_precision: bf16").starts_with("it is required"));
+}
+
+TEST_CASE("a line of a log is shown as a terminal may show it") {
+  const FailureLog log = read_failure_log(std::string("\x1b[31m\xff") +
+                                          "CUDA out of memory\nnext");
+  CHECK(log.line ==
+        "\\x1b[31m\\xff"
+        "CUDA out of memory");
 }
 
 TEST_CASE("unknown names are refused with the nearest") {

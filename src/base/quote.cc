@@ -37,7 +37,18 @@ std::string escape(unsigned char byte) {
 bool is_plain(std::string_view sequence) {
   const unsigned char lead = byte_at(sequence, 0);
   if (lead == 0xC2) return byte_at(sequence, 1) >= 0xA0;  // no C1 controls
-  return lead >= 0x20 && lead != '"' && lead != 0x7F;
+  return lead >= 0x20 && lead != 0x7F;
+}
+
+/// Adds the character at `i` as it may be shown; `escaped` is one that has to
+/// be. Returns the bytes it takes of `text`.
+std::size_t add_shown(std::string_view text, std::size_t i, char escaped,
+                      std::string& out) {
+  const std::size_t length = utf8_length(text.substr(i));
+  const bool plain =
+      length > 0 && text[i] != escaped && is_plain(text.substr(i, length));
+  out += plain ? std::string(text.substr(i, length)) : escape(byte_at(text, i));
+  return plain ? length : 1;
 }
 
 }  // namespace
@@ -62,14 +73,14 @@ std::string shortened(std::string text) {
 std::string quote(std::string_view text) {
   std::string out = "\"";
   std::size_t i = 0;
-  while (i < text.size() && i < kLongest) {
-    const std::size_t length = utf8_length(text.substr(i));
-    const bool plain = length > 0 && is_plain(text.substr(i, length));
-    out +=
-        plain ? std::string(text.substr(i, length)) : escape(byte_at(text, i));
-    i += plain ? length : 1;
-  }
+  while (i < text.size() && i < kLongest) i += add_shown(text, i, '"', out);
   return out + (i < text.size() ? "...\"" : "\"");
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) i += add_shown(text, i, 0, out);
+  return out;
 }
 
 std::string first_line(std::string_view text) {

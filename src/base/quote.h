@@ -10,6 +10,9 @@ namespace ztplan {
 /// bytes that are not UTF-8 appear as \n, \" or \x1b.
 std::string quote(std::string_view text);
 
+/// All of `text`, but control characters and bytes that are not UTF-8 as \x1b.
+std::string printable(std::string_view text);
+
 /// The first 60 bytes of plain text of our own, and "..." for the rest.
 std::string shortened(std::string text);
 

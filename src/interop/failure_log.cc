@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/quote.h"
+
 namespace ztplan {
 namespace {
 
@@ -189,11 +191,11 @@ void read_allocation(std::string_view line, FailureLog& log) {
 
 void tell(FailureKind kind, std::string_view line, FailureLog& log) {
   log.kind = kind;
-  log.line = line;
+  log.line = printable(line.substr(0, kShownLine));
   if (line.size() <= kShownLine) return;
   const std::size_t blank = line.rfind(' ', kShownLine);
   const std::size_t end = blank == std::string_view::npos ? kShownLine : blank;
-  log.line = fmt::format("{} ...", line.substr(0, end));
+  log.line = printable(line.substr(0, end)) + " ...";
 }
 
 void read_line(std::string_view line, FailureLog& log) {
