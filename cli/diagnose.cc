@@ -44,6 +44,7 @@ std::string strategy_text(const Flags& flags) {
   };
   add("tp", flags.tp);
   add("pp", flags.pp);
+  add("vpp", flags.vpp);
   add("cp", flags.cp);
   add("ep", flags.ep);
   add("etp", flags.etp);
@@ -52,6 +53,7 @@ std::string strategy_text(const Flags& flags) {
   add("offload", flags.offload);
   add("recompute", flags.recompute);
   add("micro", flags.micro_batch);
+  add("schedule", flags.schedule);
   return text;
 }
 
@@ -75,6 +77,7 @@ Exit run_diagnose(const Flags& flags, const Console& console) {
   if (own.strategy.empty()) own.strategy = "micro=1";
   own.tp = own.pp = own.cp = own.ep = own.etp = own.dp = own.zero = "";
   own.offload = own.recompute = own.micro_batch = "";
+  own.vpp = own.schedule = "";
   const Strategy strategy = strategy_of(own);
   Request request = request_of(own);
   if (request.global_batch == 0 && request.batch_tokens == 0)

@@ -204,6 +204,20 @@ TEST_CASE("P08: signal 9 is host memory") {
   CHECK(says(told.data, "RAM"));
   CHECK(says(told.data, "8-bit Adam"));
   CHECK(says(told.data, "LoRA"));
+  const std::string of_a_plan = "diagnose " + log +
+                                " --model llama2-7b --gpus 1 --seq 2048 "
+                                "--engine deepspeed --strategy zero=3";
+  const json away = run_json(of_a_plan + ",offload=cpu+parameters").data;
+  REQUIRE(!away.at("remedies").empty());
+  const double taken =
+      away.at("plans")[0].at("memory").at("host_bytes").get<double>();
+  for (const json& remedy : away.at("remedies")) {
+    CAPTURE(remedy.dump());
+    CHECK(remedy.at("host_bytes").get<double>() < taken);
+  }
+  const json here_alone = run_json(of_a_plan).data;
+  CHECK(here_alone.at("remedies").empty());
+  CHECK(says(here_alone, "keeps nothing on the hosts"));
 }
 
 // deepspeedai/DeepSpeedExamples#192: 80 GB of swap files a node.

@@ -97,6 +97,14 @@ void add_advice_of(const Tensor& tensor, std::vector<std::string>& advice) {
   if (!found.empty()) advice.insert(advice.begin(), found);
 }
 
+/// A plan that leaves nothing on the hosts did not fill them.
+void add_advice_of_host(const Plan& plan, Diagnosis& d) {
+  if (host_taken(plan.memory) > Bytes{0}) return;
+  d.advice.emplace_back(
+      "this plan keeps nothing on the hosts: look at how weights are loaded "
+      "(--load replicated shows it), and at workers of the data loader");
+}
+
 std::string dominant(const Plan& plan, const FailureLog& log) {
   if (log.kind == FailureKind::host_memory)
     return fmt::format("host: {} a GPU", text(host_taken(plan.memory)));
@@ -144,8 +152,13 @@ void explain_with(const FailureLog& log, const Question& question,
   }
   d.plan = plan;
   d.dominant_term = dominant(plan, log);
-  if (d.phase.empty()) d.phase = to_text(plan.memory.peak_phase);
-  d.remedies = remedies(question, *plan.engine, plan.strategy, kRemedies);
+  if (log.kind == FailureKind::host_memory)
+    add_advice_of_host(plan, d);
+  else if (d.phase.empty())
+    d.phase = to_text(plan.memory.peak_phase);
+  const auto changes =
+      log.kind == FailureKind::host_memory ? host_remedies : remedies;
+  d.remedies = changes(question, *plan.engine, plan.strategy, kRemedies);
 }
 
 }  // namespace ztplan

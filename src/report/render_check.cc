@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/quantity_text.h"
 #include "report/check_answer.h"
 #include "report/labelled.h"
@@ -188,13 +190,21 @@ void write_remedies(JsonWriter& json, const std::vector<Remedy>& remedies) {
 }
 
 Table remedy_table(const std::vector<Remedy>& remedies) {
-  Table table{
-      {{"change"}, {"GiB", Align::right}, {"step", Align::right}, {"fits"}},
-      {}};
-  for (const Remedy& remedy : remedies)
-    table.rows.push_back({remedy.change, gib_text(remedy.plan.memory.peak()),
-                          text(remedy.plan.time.total()),
-                          remedy.fits ? "yes" : "no"});
+  const bool on_hosts = std::ranges::any_of(remedies, [](const Remedy& remedy) {
+    return remedy.plan.memory.host > Bytes{0};
+  });
+  Table table{{{"change"}, {"GiB", Align::right}}, {}};
+  if (on_hosts) table.columns.push_back({"host GiB", Align::right});
+  table.columns.push_back({"step", Align::right});
+  table.columns.push_back({"fits"});
+  for (const Remedy& remedy : remedies) {
+    const MemoryBreakdown& memory = remedy.plan.memory;
+    std::vector<std::string> row = {remedy.change, gib_text(memory.peak())};
+    if (on_hosts) row.push_back(gib_text(memory.host));
+    row.push_back(text(remedy.plan.time.total()));
+    row.emplace_back(remedy.fits ? "yes" : "no");
+    table.rows.push_back(std::move(row));
+  }
   return table;
 }
 

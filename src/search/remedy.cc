@@ -245,6 +245,14 @@ std::vector<Remedy> pairs(const std::vector<Change>& first,
   return found;
 }
 
+/// The first `most`, best first.
+std::vector<Remedy> best(std::vector<Remedy> found, std::size_t most) {
+  std::stable_sort(found.begin(), found.end(), is_better);
+  if (found.size() > most)
+    found.erase(found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
+  return found;
+}
+
 }  // namespace
 
 std::vector<Remedy> remedies(const Question& question, const Engine& engine,
@@ -263,10 +271,20 @@ std::vector<Remedy> remedies(const Question& question, const Engine& engine,
     std::vector<Remedy> both = pairs(changes, engine);
     if (!both.empty()) found = std::move(both);
   }
-  std::stable_sort(found.begin(), found.end(), is_better);
-  if (found.size() > most)
-    found.erase(found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
-  return found;
+  return best(std::move(found), most);
+}
+
+std::vector<Remedy> host_remedies(const Question& question,
+                                  const Engine& engine,
+                                  const Strategy& strategy, std::size_t most) {
+  const Bytes before = host_taken(evaluate(question, engine, strategy).memory);
+  std::vector<Remedy> found;
+  for (Change& change : legal_changes(question, engine, strategy)) {
+    Remedy remedy = remedy_of(std::move(change), engine);
+    if (host_taken(remedy.plan.memory) < before)
+      found.push_back(std::move(remedy));
+  }
+  return best(std::move(found), most);
 }
 
 }  // namespace ztplan

@@ -26,4 +26,10 @@ struct Remedy {
 std::vector<Remedy> remedies(const Question& question, const Engine& engine,
                              const Strategy& strategy, std::size_t most);
 
+/// Those of `remedies` that take less of the hosts, whatever the plan predicts
+/// of them: for a run that the operating system ended.
+std::vector<Remedy> host_remedies(const Question& question,
+                                  const Engine& engine,
+                                  const Strategy& strategy, std::size_t most);
+
 }  // namespace ztplan
