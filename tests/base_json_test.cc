@@ -106,6 +106,9 @@ TEST_CASE("text that is not one JSON value is refused") {
     CHECK(parse_refusal(text).find('\n') == std::string::npos);
   }
   CHECK(parse_refusal("{\n\"a\": x}").starts_with("f: line 2: not JSON: "));
+  CHECK(parse_refusal("{\"zero_optim") ==
+        "f: line 1: not JSON: object key - invalid string: missing closing "
+        "quote");
   CHECK(parse_refusal("1e999") == "f: line 1: a number too large");
   CHECK(parse_refusal(std::string_view("1\0", 2)) != "");
 }

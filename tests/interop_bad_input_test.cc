@@ -159,6 +159,8 @@ TEST_CASE("unknown names are refused with the nearest") {
   CHECK_THROWS_AS(find_format("deepspede"), Error);
   CHECK_THROWS_AS(parse_launcher("ssh"), Error);
   CHECK_THROWS_AS(recognize("a.json", "{}"), Error);
+  CHECK_THROWS_WITH(recognize("launch.sh", "torchrun train.py"),
+                    doctest::Contains("looks like no configuration"));
 }
 
 TEST_CASE("what DeepSpeed ignores or refuses is found") {

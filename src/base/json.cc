@@ -148,15 +148,17 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
  private:
   static constexpr int kOutOfRange = 406;  // nlohmann: number overflow
 
-  /// nlohmann's sentence without its bracketed code and position.
+  /// nlohmann's sentence without its bracketed code, its position and its
+  /// first words: "object key - invalid string: missing closing quote".
   static std::string why(std::string_view what) {
     const std::size_t start = what.find(": ");
     std::string_view reason =
         start == std::string_view::npos ? what : what.substr(start + 2);
     const std::size_t read = reason.find("; last read: ");
     if (read != std::string_view::npos) reason = reason.substr(0, read);
-    const std::string safe = quote(reason);
-    return "not JSON: " + safe.substr(1, safe.size() - 2);
+    constexpr std::string_view kStart = "syntax error while parsing ";
+    if (reason.starts_with(kStart)) reason.remove_prefix(kStart.size());
+    return "not JSON: " + printable(reason);
   }
 
   std::string path() const {

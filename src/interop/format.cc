@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "base/quote.h"
 #include "interop/formats.h"
+#include "interop/shell_script.h"
 
 namespace ztplan {
 namespace {
@@ -63,7 +64,9 @@ const FileFormat& recognize(std::string_view path, std::string_view text) {
     if (format->recognizes(path, text)) return *format;
   throw Error(fmt::format("{} looks like no configuration of {}", quote(path),
                           fmt::join(format_names(), ", ")),
-              "name its format with --target");
+              is_shell_script(path, text)
+                  ? "check the file that it starts with, as ds_config.json"
+                  : "name its format with --target");
 }
 
 }  // namespace ztplan
