@@ -26,6 +26,8 @@ PLANS = [
     ("zero=1", {"--grad-dtype": "bf16"}), ("zero=0", {"--optimizer": "sgd"}),
     ("ep=8,zero=1", {"--model": "mixtral-8x7b"}),
     ("tp=2,sp=1,ep=4,zero=1", {"--model": "qwen3-30b-a3b"}),
+    ("tp=2,sp=1,ep=4,etp=2,zero=1", {"--model": "qwen3-30b-a3b"}),
+    ("ep=4,etp=2,zero=1", {"--model": "mixtral-8x7b"}),
     ("pp=4,ep=8,zero=1", {"--model": "deepseek-v2", "--gpus": "32"}),
 ]
 
@@ -155,6 +157,9 @@ def accepts(strategy, flags):
                         ("ep", "expert_model_parallel_size")):
         expect(field, getattr(config, field), int(words.get(word, 1)))
     expect("sequence_parallel", config.sequence_parallel, "sp" in words)
+    if "ep" in words:  # Core makes it tp where nobody says
+        expect("expert_tensor_parallel_size",
+               config.expert_tensor_parallel_size, int(words.get("etp", 1)))
 
 
 def layers_of_rank(config, rank):
