@@ -1,6 +1,7 @@
 """Checks of what ztplan reads and emits by the engines themselves.
 
-usage: check.py [ENGINE..]: safetensors, transformers, deepspeed, megatron, fsdp; all
+usage: check.py [ENGINE..]: safetensors, transformers, deepspeed, megatron, fsdp,
+colossalai; all
 
 One line a check, then "N passed, N failed"; exit code 1 when any failed.
 """
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from checks import check, close, expect
 
-ENGINES = ["safetensors", "transformers", "deepspeed", "megatron", "fsdp"]
+ENGINES = ["safetensors", "transformers", "deepspeed", "megatron", "fsdp",
+           "colossalai"]
 
 
 def is_installed(package, version):
@@ -26,10 +28,10 @@ def main():
     if unknown:
         sys.exit(f"no engine {', '.join(sorted(unknown))}; "
                  f"there are {', '.join(ENGINES)}")
-    pins = Path(__file__).with_name("requirements.txt").read_text()
-    for line in pins.splitlines():
-        if not line.startswith("#"):
-            check(f"package {line}", is_installed, *line.split("=="))
+    for pins in sorted(Path(__file__).parent.glob("requirements*.txt")):
+        for line in pins.read_text().splitlines():
+            if not line.startswith("#"):
+                check(f"package {line}", is_installed, *line.split("=="))
     with tempfile.TemporaryDirectory(prefix="ztplan-engines-") as scratch:
         os.environ["ENGINES_SCRATCH"] = scratch
         for engine in sys.argv[1:] or ENGINES:
