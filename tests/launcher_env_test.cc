@@ -22,7 +22,8 @@ TEST_CASE("a rank reads who it is from its launcher") {
       {{{"RANK", "0"}, {"WORLD_SIZE", "1"}},
        {Launcher::torchrun, 0, 1, {}, {}, "", {}}},
       {{{"SLURM_PROCID", "3"},
-        {"SLURM_NTASKS", "4"},
+        {"SLURM_NTASKS", "8"},
+        {"SLURM_STEP_NUM_TASKS", "4"},
         {"SLURM_LOCALID", "0"},
         {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}},
        {Launcher::slurm, 3, 4, 0, {}, "10.0.0.1", {}}},
@@ -37,8 +38,19 @@ TEST_CASE("a rank reads who it is from its launcher") {
       {{{"RANK", "1"},
         {"WORLD_SIZE", "2"},
         {"SLURM_PROCID", "0"},
-        {"SLURM_NTASKS", "1"}},
+        {"SLURM_STEP_NUM_TASKS", "1"}},
        {Launcher::torchrun, 1, 2, {}, {}, "", {}}},
+      // So does mpirun, whose daemons srun starts on other nodes, and Hydra.
+      {{{"OMPI_COMM_WORLD_RANK", "3"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"SLURM_PROCID", "1"},
+        {"SLURM_STEP_NUM_TASKS", "2"}},
+       {Launcher::open_mpi, 3, 4, {}, {}, "", {}}},
+      {{{"PMI_RANK", "2"},
+        {"PMI_SIZE", "4"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "2"}},
+       {Launcher::pmi, 2, 4, {}, {}, "", {}}},
   };
   for (const Row& row : rows) {
     CAPTURE(row.expected.rank);
@@ -51,7 +63,10 @@ TEST_CASE("a rank reads who it is from its launcher") {
 TEST_CASE("a process that no launcher started is alone") {
   CHECK_FALSE(find_launched_rank({}));
   CHECK_FALSE(find_launched_rank({{"HOME", "/root"}, {"RANK", ""}}));
-  CHECK_FALSE(find_launched_rank({{"SLURM_NTASKS", "8"}}));  // batch script
+  CHECK_FALSE(find_launched_rank({{"SLURM_NTASKS", "8"}}));
+  // What sbatch tells its script.
+  CHECK_FALSE(find_launched_rank(
+      {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));
 }
 
 TEST_CASE("a launcher that says half, or what cannot be, is told so") {
@@ -62,8 +77,8 @@ TEST_CASE("a launcher that says half, or what cannot be, is told so") {
   const Row rows[] = {
       {{{"RANK", "0"}}, "torchrun says who this rank is, but not WORLD_SIZE"},
       {{{"WORLD_SIZE", "2"}}, "torchrun says who this rank is, but not RANK"},
-      {{{"SLURM_PROCID", "0"}},
-       "Slurm says who this rank is, but not SLURM_NTASKS"},
+      {{{"SLURM_STEP_NUM_TASKS", "2"}},
+       "Slurm says who this rank is, but not SLURM_PROCID"},
       {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2 is not from 0 to 1"},
       {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK=-1 is not from 0 to 1"},
       {{{"RANK", "one"}, {"WORLD_SIZE", "2"}},

@@ -21,12 +21,12 @@ struct Names {
 constexpr Names kLaunchers[] = {
     {Launcher::torchrun, "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK",
      "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-    {Launcher::slurm, "Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-     "", "SLURM_LAUNCH_NODE_IPADDR", ""},
     {Launcher::open_mpi, "Open MPI", "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "", ""},
     {Launcher::pmi, "PMI", "PMI_RANK", "PMI_SIZE", "", "", "", ""},
+    {Launcher::slurm, "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+     "SLURM_LOCALID", "", "SLURM_LAUNCH_NODE_IPADDR", ""},
 };
 
 constexpr int kPorts = 65536;
@@ -62,11 +62,11 @@ int needed(const Environment& environment, const Names& names, const char* name,
                   names.world));
 }
 
-/// Slurm sets SLURM_NTASKS for a whole job, SLURM_PROCID for a task of it.
+/// A batch script of Slurm is told the rank 0, but of no step.
 bool speaks(const Environment& environment, const Names& names) {
-  const bool has_rank = !value_of(environment, names.rank).empty();
-  if (names.launcher == Launcher::slurm) return has_rank;
-  return has_rank || !value_of(environment, names.world).empty();
+  const bool has_world = !value_of(environment, names.world).empty();
+  if (names.launcher == Launcher::slurm) return has_world;
+  return has_world || !value_of(environment, names.rank).empty();
 }
 
 void check_local(const LaunchedRank& found, const Names& names) {

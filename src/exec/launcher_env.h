@@ -21,11 +21,12 @@ struct LaunchedRank {
   auto operator<=>(const LaunchedRank&) const = default;
 };
 
-/// The first that speaks, of torchrun (RANK, WORLD_SIZE, ...: PyTorch,
-/// torch/distributed/run.py, "Environment Variables"), Slurm (srun(1), "OUTPUT
-/// ENVIRONMENT VARIABLES"), Open MPI (mpirun(1), "OMPI_COMM_WORLD_RANK") and
-/// PMI (Hydra's PMI_RANK, PMI_SIZE); nothing where none does. Slurm speaks only
-/// with SLURM_PROCID and a step: a batch script by itself is one process.
+/// The nearest that speaks, of torchrun (RANK, WORLD_SIZE, ...: PyTorch,
+/// torch/distributed/run.py, "Environment Variables"), Open MPI (mpirun(1),
+/// "OMPI_COMM_WORLD_RANK"), PMI (Hydra's PMI_RANK, PMI_SIZE) and Slurm
+/// (srun(1), "OUTPUT ENVIRONMENT VARIABLES"); nothing where none does. The
+/// former three may have been started by a step of Slurm, and leave what it
+/// says. Slurm speaks only of a step: a batch script by itself is one process.
 /// Throws `Error` that names the variable when a launcher says half of it, or
 /// what cannot be.
 std::optional<LaunchedRank> find_launched_rank(const Environment& environment);
