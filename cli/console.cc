@@ -178,6 +178,7 @@ void prepare_process() {
   open_if_closed(STDOUT_FILENO, O_WRONLY);
   open_if_closed(STDERR_FILENO, O_WRONLY);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGINT, stop_on_signal);
   stop_unless_ignored(SIGTERM);
   stop_unless_ignored(SIGHUP);

@@ -30,8 +30,9 @@ struct Console {
 Console make_console(const Flags& flags);
 
 /// Before anything else: a closed stdin, stdout or stderr cannot become
-/// another file, a closed pipe is no signal, Ctrl-C removes half a file and
-/// exits with 130; so do SIGTERM and SIGHUP, which then end the process.
+/// another file, a closed pipe and a file too large are no signals, Ctrl-C
+/// removes half a file and exits with 130; so do SIGTERM and SIGHUP, which then
+/// end the process.
 void prepare_process();
 
 /// Writes all of `text` to stdout at once. A reader that has gone away is no

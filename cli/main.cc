@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -10,9 +10,8 @@
 #include "base/nearest.h"
 #include "base/quote.h"
 #include "cli/command.h"
+#include "cli/complain.h"
 #include "cli/help.h"
-#include "report/failure.h"
-#include "report/illegal.h"
 
 namespace ztplan {
 namespace {
@@ -72,41 +71,12 @@ bool wants_json(const Words& words) {
   return false;
 }
 
-Exit complain(const Words& words, const Failure& failure, Exit code) {
-  if (wants_json(words)) {
-    print(to_json(failure));
-  } else {
-    note(to_text(failure));
-  }
-  return code;
-}
-
 Exit run_and_catch(const Words& words) {
   try {
     return run(words);
-  } catch (const Error& error) {
-    return complain(words, {"bad_input", error.what(), error.hint()},
-                    Exit::bad_input);
-  } catch (const Illegal& illegal) {
-    if (wants_json(words)) {
-      print(to_json(illegal));
-    } else {
-      note(to_text(illegal));
-    }
-    return Exit::illegal;
-  } catch (const Bug& bug) {
-    return complain(
-        words,
-        {"bug", fmt::format("ztplan broke a promise: {}", bug.what()),
-         "please report the command line"},
-        Exit::failed);
-  } catch (const std::bad_alloc&) {
-    return complain(words,
-                    {"no_memory", "this machine has not enough memory",
-                     "ask a smaller question"},
-                    Exit::failed);
-  } catch (const std::exception& problem) {
-    return complain(words, {"failed", problem.what(), ""}, Exit::failed);
+  } catch (const std::exception&) {
+    return complain(std::current_exception(), "",
+                    wants_json(words) ? Format::json : Format::table);
   }
 }
 

@@ -1,5 +1,6 @@
-// Two kinds of failure: the user's (`Error`, caught once in main) and ours
-// (`require`, on in release builds: a wrong number is worse than a stop).
+// Three kinds of failure: the user's (`Error`, caught once in main), the
+// machine's (`Mishap`) and ours (`require`, on in release builds: a wrong
+// number is worse than a stop).
 #pragma once
 
 #include <stdexcept>
@@ -17,6 +18,12 @@ class Error : public std::runtime_error {
 
  private:
   std::string hint_;
+};
+
+/// What input is not to blame for: a disk is full, a rank does not come.
+class Mishap : public Error {
+ public:
+  using Error::Error;
 };
 
 /// A broken promise of ztplan's own code.

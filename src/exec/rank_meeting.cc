@@ -47,12 +47,12 @@ void RankWorld::abort_locked(const std::string& why) {
 }
 
 void RankWorld::check_locked() const {
-  if (why_) throw Error(*why_);
+  if (why_) throw Mishap(*why_);
 }
 
 void RankWorld::fail_locked(const std::string& why) {
   abort_locked(why);
-  throw Error(*why_);
+  throw Mishap(*why_);
 }
 
 /// Whole once all have arrived; then nobody leaves before all are done, for

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "base/error.h"
@@ -16,10 +18,18 @@ namespace {
 
 constexpr mode_t kReadableByAll = 0644;
 
+/// Whether the path is to blame, and not the disk.
+bool is_bad_path(int code) {
+  constexpr int kCodes[] = {EACCES,  EPERM,        EROFS, ENOENT,
+                            ENOTDIR, ENAMETOOLONG, EISDIR};
+  return std::ranges::find(kCodes, code) != std::end(kCodes);
+}
+
 std::string hint_for(int code) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       return "free some space, or write to another disk";
     case EACCES:
     case EPERM:
@@ -34,9 +44,10 @@ std::string hint_for(int code) {
 }
 
 [[noreturn]] void refuse_to_write(const std::string& path, int code) {
-  throw Error(fmt::format("cannot write {}: {}", quote(path),
-                          std::generic_category().message(code)),
-              hint_for(code));
+  const std::string why = fmt::format("cannot write {}: {}", quote(path),
+                                      std::generic_category().message(code));
+  if (is_bad_path(code)) throw Error(why, hint_for(code));
+  throw Mishap(why, hint_for(code));
 }
 
 }  // namespace

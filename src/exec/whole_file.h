@@ -17,8 +17,9 @@ inline constexpr char kUnfinished[] = ".unfinished";
 class WholeFile {
  public:
   /// Begins "<path>.unfinished", replacing one of an earlier, killed process.
-  /// Every call throws `Error` with the path and what the system says; what
-  /// stood at `path` is then untouched.
+  /// Every call throws `Error` with the path and what the system says, a
+  /// `Mishap` where the path is not to blame; what stood at `path` is then
+  /// untouched.
   explicit WholeFile(const std::string& path);
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
