@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <sstream>
 
 #include "base/error.h"
 
@@ -75,14 +77,13 @@ std::vector<float> read_block(Checkpoint& checkpoint, const std::string& name,
   return values;
 }
 
-}  // namespace
-
-StatesToSave states_to_save(RankEngine& rank) {
+/// Of the states of the first `kinds` kinds.
+StatesToSave first_states(RankEngine& rank, std::size_t kinds) {
   const ModelSpec& model = rank.context().model;
   StatesToSave saved;
   for_each_flat(rank, [&](const Unit& unit, const FlatState& flat) {
     const int shard_rank = rank.states().shard_of(flat).rank;
-    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
       saved.values.push_back(
           rank.states().read_states(flat, static_cast<StateKind>(kind)));
       const std::span<const float> values = saved.values.back();
@@ -106,6 +107,12 @@ StatesToSave states_to_save(RankEngine& rank) {
     }
   });
   return saved;
+}
+
+}  // namespace
+
+StatesToSave states_to_save(RankEngine& rank) {
+  return first_states(rank, kStateKinds);
 }
 
 void load_states(RankEngine& rank, Checkpoint& checkpoint) {
@@ -227,30 +234,68 @@ void load_weights(RankEngine& rank, const HuggingFaceWeights& weights) {
   rank.settle_weights();
 }
 
-void collect_weights(RankEngine& rank, WholeWeights& weights) {
-  const ModelSpec& model = rank.context().model;
-  for_each_flat(rank, [&](const Unit& unit, const FlatState& flat) {
-    const int shard_rank = rank.states().shard_of(flat).rank;
-    const std::vector<float> shard =
-        rank.states().read_states(flat, StateKind::master);
-    for (const Parameter& parameter : flat.flat.parameters) {
-      if (!answers_for(rank, unit, flat, parameter)) continue;
-      const ParameterShape shape = shape_of(model, parameter);
-      WholeWeight& weight = weights[parameter.name];
-      weight.shape = shape;
-      std::vector<float>& whole = weight.values;
-      whole.resize(static_cast<std::size_t>(shape.rows * shape.columns));
-      const Block block = block_of(model, parameter);
-      const Owned owned = owned_of(flat, shard_rank, parameter, block.size());
-      for (std::int64_t i = owned.from; i < owned.until; ++i) {
-        const std::int64_t row = block.row + i / block.columns;
-        const std::int64_t column = block.column + i % block.columns;
-        whole[static_cast<std::size_t>(row * shape.columns + column)] =
-            shard[static_cast<std::size_t>(parameter.offset + i -
-                                           shard_rank * flat.shard)];
-      }
-    }
-  });
+namespace {
+
+/// What of a weight follows in a text.
+struct PartHead {
+  std::string name;
+  ParameterShape shape;
+  TensorPart part;
+};
+
+PartHead take_head(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  require(end != std::string_view::npos, "a part of a weight has a head");
+  std::istringstream words{std::string(text.substr(0, end))};
+  text.remove_prefix(end + 1);
+  PartHead head;
+  Block& block = head.part.block;
+  words >> head.name >> head.shape.rows >> head.shape.columns >> block.row >>
+      block.rows >> block.column >> block.columns >> head.part.from >>
+      head.part.until;
+  return head;
+}
+
+void take_values(std::string_view& text, const TensorPart& part,
+                 WholeWeight& weight) {
+  const Block& block = part.block;
+  for (std::int64_t i = part.from; i < part.until; ++i) {
+    const std::int64_t row = block.row + i / block.columns;
+    const std::int64_t column = block.column + i % block.columns;
+    const auto at =
+        static_cast<std::size_t>(row * weight.shape.columns + column);
+    std::memcpy(&weight.values[at], text.data(), sizeof(float));
+    text.remove_prefix(sizeof(float));
+  }
+}
+
+}  // namespace
+
+std::string weights_text(RankEngine& rank) {
+  static_assert(static_cast<std::size_t>(StateKind::master) == 0);
+  std::string text;
+  const StatesToSave masters = first_states(rank, 1);
+  for (const TensorToSave& tensor : masters.tensors) {
+    const TensorPart& part = tensor.part;
+    const Block& block = part.block;
+    text += fmt::format("{} {} {} {} {} {} {} {} {}\n", tensor.name,
+                        tensor.rows, tensor.columns, block.row, block.rows,
+                        block.column, block.columns, part.from, part.until);
+    text.append(reinterpret_cast<const char*>(tensor.bytes.data()),
+                tensor.bytes.size());
+  }
+  return text;
+}
+
+void add_weights(std::string_view text, WholeWeights& weights) {
+  while (!text.empty()) {
+    const PartHead head = take_head(text);
+    WholeWeight& weight = weights[head.name];
+    weight.shape = head.shape;
+    weight.values.resize(
+        static_cast<std::size_t>(head.shape.rows * head.shape.columns));
+    take_values(text, head.part, weight);
+  }
 }
 
 void save_weights(const ModelSpec& model, const WholeWeights& weights,

@@ -2,6 +2,9 @@
 // the model once, whatever layout saved it, and back into any layout.
 #pragma once
 
+#include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/checkpoint.h"
@@ -28,13 +31,16 @@ void load_weights(RankEngine& rank, const HuggingFaceWeights& weights);
 /// The family whose names the model's parameters have there.
 WeightNames weight_names_of(const ModelSpec& model);
 
-/// Adds this rank's part of the model's weights, fp32, each element once.
+/// A parameter of the model, fp32.
 struct WholeWeight {
   ParameterShape shape;
   std::vector<float> values;
 };
 using WholeWeights = std::map<std::string, WholeWeight>;
-void collect_weights(RankEngine& rank, WholeWeights& weights);
+/// What this rank answers for of the model's weights, as bytes for rank 0.
+std::string weights_text(RankEngine& rank);
+/// Adds them; the texts of all ranks hold each element once.
+void add_weights(std::string_view text, WholeWeights& weights);
 /// Writes them under Hugging Face's names, whole or not at all.
 void save_weights(const ModelSpec& model, const WholeWeights& weights,
                   const std::string& path);

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "base/error.h"
 #include "exec/checkpoint.h"
 #include "exec/checkpoint_store.h"
+#include "exec/gather_texts.h"
 #include "exec/loss_scale.h"
 #include "exec/saved_states.h"
 #include "exec/thread_communicator.h"
@@ -25,39 +29,76 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// What ranks of one process share. Ranks write under the mutex, or their own
-/// place.
+/// What ranks of one process share.
 struct Shared {
   std::mutex mutex;
-  std::vector<RankFile> files;  // by rank, of the checkpoint being made
-  std::string place;            // where it is made
-  std::optional<CheckpointStore> store;
-  WholeWeights weights;
-  TrainingOutcome outcome;
-  std::exception_ptr failure;
+  TrainingOutcome outcome;     // of rank 0
+  std::exception_ptr failure;  // under the mutex
 };
+
+/// What one rank measured, to be told to rank 0; its spans follow.
+struct RankMeasure {
+  MemoryUse device, host;
+  Tally tally;
+};
+static_assert(std::is_trivially_copyable_v<RankMeasure> &&
+              std::is_trivially_copyable_v<Span>);
+
+std::string to_text(const RankMeasure& measure,
+                    const std::vector<Span>& spans) {
+  std::string text(sizeof measure + spans.size() * sizeof(Span), '\0');
+  std::memcpy(text.data(), &measure, sizeof measure);
+  if (!spans.empty())
+    std::memcpy(text.data() + sizeof measure, spans.data(),
+                spans.size() * sizeof(Span));
+  return text;
+}
+
+RankMeasure measure_in(const std::string& text) {
+  RankMeasure measure;
+  std::memcpy(&measure, text.data(), sizeof measure);
+  return measure;
+}
+
+std::vector<Span> spans_in(const std::string& text) {
+  const std::size_t bytes = text.size() - sizeof(RankMeasure);
+  std::vector<Span> spans(bytes / sizeof(Span));
+  if (!spans.empty())
+    std::memcpy(spans.data(), text.data() + sizeof(RankMeasure), bytes);
+  return spans;
+}
+
+/// The files of all ranks from manifests of one file each.
+std::vector<RankFile> files_in(const std::vector<std::string>& manifests) {
+  std::vector<RankFile> files;
+  for (const std::string& text : manifests) {
+    Manifest manifest = parse_manifest(text, "a rank's part of a checkpoint");
+    files.push_back({manifest.files.at(0), std::move(manifest.tensors)});
+  }
+  return files;
+}
 
 class RankTraining {
  public:
   RankTraining(const TrainingJob& job, Device& device, Communicator& world,
-               Shared& shared)
+               CheckpointStore* store)
       : job_(job),
         device_(device),
         world_(world),
-        shared_(shared),
+        store_(store),
         engine_(device, world, job.setting, job.engine, job.strategy,
                 job.options.offload_folder),
         scale_(job.setting.workload.precision) {}
 
-  void run(const std::atomic<bool>& stop,
-           const std::function<void(const StepReport&)>& report) {
+  TrainingOutcome run(const std::atomic<bool>& stop,
+                      const std::function<void(const StepReport&)>& report) {
     begin();
     while (step_ < job_.options.learning_rate.steps) {
       const StepReport done = take_step();
       if (is_first()) report(done);
       ++step_;
       if (agree_to_stop(stop)) {
-        if (is_first()) shared_.outcome.interrupted = true;
+        outcome_.interrupted = true;
         break;
       }
       if (saves_now()) save();
@@ -65,6 +106,7 @@ class RankTraining {
     if (!options().path.empty() && saved_ != step_) save();
     end_with_weights();
     measure();
+    return std::move(outcome_);
   }
 
  private:
@@ -73,12 +115,10 @@ class RankTraining {
 
   void begin() {
     engine_.initialize(job_.options.seed);
-    const std::vector<std::int64_t> whole =
-        options().resume ? whole_checkpoints(options().path)
-                         : std::vector<std::int64_t>{};
-    if (whole.empty()) return begin_with_weights();
+    const std::int64_t newest = newest_checkpoint();
+    if (newest < 0) return begin_with_weights();
     Checkpoint checkpoint =
-        Checkpoint::open(checkpoint_directory(options().path, whole.back()));
+        Checkpoint::open(checkpoint_directory(options().path, newest));
     const RunState& state = checkpoint.manifest().state;
     if (state.model != job_.setting.model.name)
       throw Error(fmt::format("the checkpoint is of {}, the plan of {}",
@@ -86,7 +126,23 @@ class RankTraining {
     load_states(engine_, checkpoint);
     step_ = saved_ = state.step;
     scale_.set(static_cast<float>(state.loss_scale));
-    if (is_first()) shared_.outcome.resumed_from = step_;
+    outcome_.resumed_from = step_;
+    barrier();  // all have read it before a save may remove it
+  }
+
+  /// Its step, or a negative number, as rank 0 sees the directory: others may
+  /// see it later.
+  std::int64_t newest_checkpoint() {
+    std::int64_t newest = -1;
+    if (is_first() && options().resume) {
+      const auto whole = whole_checkpoints(options().path);
+      if (!whole.empty()) newest = whole.back();
+    }
+    const Array message{reinterpret_cast<std::byte*>(&newest), sizeof newest,
+                        Precision::fp8};  // of one byte
+    world_.broadcast(Lane::compute, message, 0);
+    device_.synchronize();
+    return newest;
   }
 
   void begin_with_weights() {
@@ -98,14 +154,12 @@ class RankTraining {
 
   void end_with_weights() {
     if (job_.options.save_weights.empty()) return;
-    {
-      const std::lock_guard lock(shared_.mutex);
-      collect_weights(engine_, shared_.weights);
-    }
-    barrier();
-    if (is_first())
-      save_weights(job_.setting.model, shared_.weights,
-                   job_.options.save_weights);
+    const std::vector<std::string> texts =
+        gather_texts(world_, device_, weights_text(engine_));
+    if (!is_first()) return;
+    WholeWeights weights;
+    for (const std::string& text : texts) add_weights(text, weights);
+    save_weights(job_.setting.model, weights, job_.options.save_weights);
   }
 
   StepReport take_step() {
@@ -126,7 +180,7 @@ class RankTraining {
     report.seconds = {
         std::chrono::duration<double>(Clock::now() - start).count()};
     if (report.result.skipped && !scale_.can_shrink())
-      throw Error(
+      throw Mishap(
           fmt::format("step {}: the loss is {} and its gradients are not "
                       "finite",
                       step_ + 1, report.result.loss),
@@ -146,12 +200,13 @@ class RankTraining {
     };
   }
 
-  /// What rank 0 was told, at a step all ranks have reached.
+  /// What any rank was told, at a step all ranks have reached.
   bool agree_to_stop(const std::atomic<bool>& stop) {
     float told = stop.load() ? 1 : 0;
     const Array message{reinterpret_cast<std::byte*>(&told), 1,
                         Precision::fp32};
-    if (world_.size() > 1) world_.broadcast(Lane::compute, message, 0);
+    if (world_.size() > 1)
+      world_.all_reduce(Lane::compute, message, Reduction::maximum);
     device_.synchronize();
     return told != 0;
   }
@@ -167,14 +222,16 @@ class RankTraining {
   }
 
   void save() {
-    if (is_first()) shared_.place = shared_.store->begin(step_);
+    if (is_first()) store_->begin(step_);
     barrier();
     const StatesToSave states = states_to_save(engine_);
-    shared_.files[static_cast<std::size_t>(world_.rank())] =
-        write_rank_file(shared_.place, world_.rank(), states.tensors);
-    barrier();
+    RankFile mine = write_rank_file(checkpoint_directory(options().path, step_),
+                                    world_.rank(), states.tensors);
+    const std::vector<std::string> manifests = gather_texts(
+        world_, device_,
+        to_text(Manifest{state(), {mine.file}, std::move(mine.tensors)}));
     if (is_first())
-      shared_.store->finish(join(state(), shared_.files), options().keep);
+      store_->finish(join(state(), files_in(manifests)), options().keep);
     barrier();
     saved_ = step_;
   }
@@ -200,46 +257,77 @@ class RankTraining {
   /// The rank with the highest peak tells its memory and calls, rank 0 its
   /// time, the first rank of every stage its tasks.
   void measure() {
+    outcome_.steps = step_;
     if (seconds_.empty()) return;
-    const std::lock_guard lock(shared_.mutex);
-    auto& measured = shared_.outcome.measured;
-    if (!measured) measured.emplace();
-    const MemoryUse use = device_.use(Tier::device);
-    const bool is_fullest =
-        use.peak > measured->device.peak ||
-        (use.peak == measured->device.peak && world_.rank() < measured->rank);
-    if (is_fullest) {
-      measured->device = use;
-      measured->host = device_.use(Tier::host);
-      measured->rank = world_.rank();
-      measured->tally = engine_.context().tally;
-      measured->tally.divide(static_cast<std::int64_t>(seconds_.size()));
-    }
-    if (is_first()) {
-      shared_.outcome.steps = step_;
-      measured->step = {median(seconds_)};
-      for (std::size_t i = 0; i < terms_.size(); ++i)
-        measured->terms[i] = {median(terms_[i])};
+    RankMeasure mine{device_.use(Tier::device), device_.use(Tier::host),
+                     engine_.context().tally};
+    mine.tally.divide(static_cast<std::int64_t>(seconds_.size()));
+    const std::vector<std::string> all =
+        gather_texts(world_, device_, to_text(mine, spans_));
+    if (!is_first()) return;
+    Measured& measured = outcome_.measured.emplace();
+    measured.step = {median(seconds_)};
+    for (std::size_t i = 0; i < terms_.size(); ++i)
+      measured.terms[i] = {median(terms_[i])};
+    for (int rank = 0; rank < world_.size(); ++rank)
+      add_rank(measured, rank, all[static_cast<std::size_t>(rank)]);
+  }
+
+  void add_rank(Measured& measured, int rank, const std::string& text) const {
+    const RankMeasure told = measure_in(text);
+    if (rank == 0 || told.device.peak > measured.device.peak) {
+      measured.device = told.device;
+      measured.host = told.host;
+      measured.rank = rank;
+      measured.tally = told.tally;
     }
     const Strategy& s = job_.strategy;
-    if (world_.rank() % (s.tensor * s.context * s.data) != 0) return;
-    std::vector<Span>& spans = measured->timeline.spans;
-    spans.resize(spans_.size());
-    for (std::size_t i = 0; i < spans_.size(); ++i)
-      if (spans_[i].end > spans[i].end) spans[i] = spans_[i];
+    if (rank % (s.tensor * s.context * s.data) != 0) return;
+    const std::vector<Span> told_spans = spans_in(text);
+    std::vector<Span>& spans = measured.timeline.spans;
+    spans.resize(told_spans.size());
+    for (std::size_t i = 0; i < spans.size(); ++i)
+      if (told_spans[i].end > spans[i].end) spans[i] = told_spans[i];
   }
 
   const TrainingJob& job_;
   Device& device_;
   Communicator& world_;
-  Shared& shared_;
+  CheckpointStore* store_;  // of rank 0; null: keeps none
   RankEngine engine_;
   LossScale scale_;
   std::int64_t step_ = 0, saved_ = 0;
   std::vector<double> seconds_;
   std::array<std::vector<double>, kTimeTerms> terms_;
   std::vector<Span> spans_;
+  TrainingOutcome outcome_;
 };
+
+/// With the directory's lock; null where no checkpoints are kept.
+std::unique_ptr<CheckpointStore> open_store(const TrainingJob& job) {
+  const std::string& path = job.options.checkpoint.path;
+  return path.empty() ? nullptr : std::make_unique<CheckpointStore>(path);
+}
+
+void run_on_thread(const TrainingJob& job, ThreadWorld& world, int rank,
+                   CheckpointStore* store, Shared& shared,
+                   const std::atomic<bool>& stop,
+                   const std::function<void(const StepReport&)>& report) {
+  const auto device =
+      make_cpu_device(job.options.lanes, job.setting.cluster.device.memory);
+  const auto communicator = world.join(rank, *device);
+  try {
+    TrainingOutcome outcome =
+        RankTraining(job, *device, *communicator, store).run(stop, report);
+    if (rank == 0) shared.outcome = std::move(outcome);
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(shared.mutex);
+      if (!shared.failure) shared.failure = std::current_exception();
+    }
+    communicator->abort(error.what());
+  }
+}
 
 }  // namespace
 
@@ -248,30 +336,25 @@ TrainingOutcome run_training(
     const std::function<void(const StepReport&)>& report) {
   const int ranks = devices(job.strategy);
   Shared shared;
-  shared.files.resize(static_cast<std::size_t>(ranks));
-  if (!job.options.checkpoint.path.empty())
-    shared.store.emplace(job.options.checkpoint.path);
+  const auto store = open_store(job);
   ThreadWorld world(ranks, job.options.patience);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      const auto device =
-          make_cpu_device(job.options.lanes, job.setting.cluster.device.memory);
-      const auto communicator = world.join(rank, *device);
-      try {
-        RankTraining(job, *device, *communicator, shared).run(stop, report);
-      } catch (const std::exception& error) {
-        {
-          const std::lock_guard lock(shared.mutex);
-          if (!shared.failure) shared.failure = std::current_exception();
-        }
-        communicator->abort(error.what());
-      }
+      run_on_thread(job, world, rank, store.get(), shared, stop, report);
     });
   for (std::thread& thread : threads) thread.join();
   if (shared.failure) std::rethrow_exception(shared.failure);
   return std::move(shared.outcome);
+}
+
+TrainingOutcome run_training_rank(
+    const TrainingJob& job, Device& device, Communicator& world,
+    const std::atomic<bool>& stop,
+    const std::function<void(const StepReport&)>& report) {
+  const auto store = world.rank() == 0 ? open_store(job) : nullptr;
+  return RankTraining(job, device, world, store.get()).run(stop, report);
 }
 
 }  // namespace ztplan

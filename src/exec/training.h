@@ -1,5 +1,5 @@
-// A training run: ranks as threads of this process, step after step, with
-// checkpoints; what it reports, and what it measured.
+// A training run: ranks as threads of this process or as one of several, step
+// after step, with checkpoints; what it reports, and what it measured.
 #pragma once
 
 #include <atomic>
@@ -73,6 +73,15 @@ struct TrainingOutcome {
 /// thread. Throws the first failure of a rank, once all ranks have ended.
 TrainingOutcome run_training(
     const TrainingJob& job, const std::atomic<bool>& stop,
+    const std::function<void(const StepReport&)>& report);
+
+/// The same as one rank of `world`, with `*stop` of any rank stopping all.
+/// Checkpoints go to a directory that all ranks share, weights to a file of
+/// rank 0. `report` is called, and `measured` there, on rank 0 alone. What it
+/// throws the others do not know: end their world.
+TrainingOutcome run_training_rank(
+    const TrainingJob& job, Device& device, Communicator& world,
+    const std::atomic<bool>& stop,
     const std::function<void(const StepReport&)>& report);
 
 }  // namespace ztplan
