@@ -104,6 +104,8 @@ TEST_CASE("a planted arrow is found") {
       {"src/exec/cuda_device.cu", "<cuda_runtime.h>", true},
       {"src/exec/device.h", "<cuda_runtime.h>", false},
       {"src/exec/cuda_absent.cc", "<nccl.h>", false},
+      {"src/exec/mpi/mail.cc", "<mpi.h>", true},
+      {"src/exec/training.cc", "<mpi.h>", false},
       {"cli/main.cc", "<CLI/CLI.hpp>", true},
       {"src/report/report.cc", "<CLI/CLI.hpp>", false},
       {"src/base/json.cc", "<doctest/doctest.h>", false},

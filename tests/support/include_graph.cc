@@ -73,6 +73,7 @@ const std::vector<Door>& doors() {
       {"CUDA",
        std::regex("(cuda|cublas|curand|cub/|nvml|nvToolsExt|nccl|mma).*"),
        std::regex("(src/exec|calibrate/kernels)/.*\\.cu")},
+      {"MPI", std::regex("mpi\\.h"), std::regex("src/exec/mpi/.*")},
       {"CLI11", std::regex("CLI/.*"), std::regex("cli/.*")},
       {"doctest", std::regex("doctest/.*"), std::regex("tests/.*")},
       {"Google Benchmark", std::regex("benchmark/.*"), std::regex("bench/.*")},
