@@ -201,6 +201,9 @@ constexpr Flag kRun[] = {
     text("--offload-folder", "FOLDER",
          "of a drive, for offload=nvme (default: the temporary one)",
          &Flags::offload_folder),
+    text("--patience", "T",
+         "wait for a rank that does not come (default: 10min)",
+         &Flags::patience),
 };
 
 constexpr Flag kCheckpoint[] = {

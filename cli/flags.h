@@ -27,7 +27,7 @@ struct Flags {
   std::string target, launcher, versus, tokens, price, why_not;
   std::string data, steps, seed, learning_rate, warmup, weight_decay, clip;
   std::string device, offload_folder, checkpoint, save_every, keep, tokenizer;
-  std::string weights, save_weights;
+  std::string weights, save_weights, patience;
   bool resume = false;
   std::string format, color;
   bool strict = false, over_time = false, force = false;

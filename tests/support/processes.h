@@ -1,0 +1,42 @@
+// `ztplan run` on a small model and a text that can be learnt: ranks as threads
+// of one process, or as processes that mpirun starts.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/temporary_directory.h"
+
+namespace ztplan {
+
+/// Whether the program was built with MPI and there is an mpirun. Says so where
+/// it is not, for what follows is then not tested.
+bool can_start_processes();
+
+/// Lines of JSON on standard output: steps, then the end.
+struct Run {
+  int exit_code = 0;
+  std::vector<nlohmann::json> steps;
+  nlohmann::json end;  // null where it did not come to it
+  std::string errors;
+};
+
+inline const std::string kSmallGpt =
+    "--model gpt:layers=2,hidden=32,heads=2,vocab=256 ";
+
+/// A text that can be learnt.
+std::string small_text();
+
+/// In `here`, with `words` after those of the size, "--json" and the data
+/// "text.txt", which is written.
+Run run_threads(const TemporaryDirectory& here, const std::string& words);
+Run run_processes(const TemporaryDirectory& here, int ranks,
+                  const std::string& words);
+
+/// The command line of each, for those that mix them. `words` of mpirun end in
+/// the program that each process is.
+std::string run_line(const std::string& words);
+Run run_mpirun(const TemporaryDirectory& here, const std::string& words);
+
+}  // namespace ztplan
