@@ -37,7 +37,7 @@ const Words kStepTerms = {
 void check_memory(const json& memory) {
   check_keys(memory, kMemoryTerms);
   check_keys(memory, {"peak_bytes", "capacity_bytes", "fits", "host_bytes",
-                      "nvme_bytes", "stages", "reserved_bytes",
+                      "nvme_bytes", "stages", "state_bytes", "reserved_bytes",
                       "device_used_bytes", "load_peak_bytes",
                       "activation_bytes_per_layer", "largest_tensor"});
   check_keys(memory.at("largest_tensor"), {"name", "bytes"});

@@ -16,6 +16,11 @@ Bytes largest_kept(const StageSizes& sizes, const Strategy& strategy) {
 
 }  // namespace
 
+Bytes states_of(const Plan& plan) {
+  return plan.memory[Term::parameters] + plan.memory[Term::gradients] +
+         plan.memory[Term::optimizer];
+}
+
 MemoryFacts memory_facts(const Question& question, const Plan& plan) {
   const Setting setting{question.model, question.cluster, question.workload};
   const Strategy& strategy = plan.strategy;
@@ -27,6 +32,7 @@ MemoryFacts memory_facts(const Question& question, const Plan& plan) {
 
   MemoryFacts facts;
   facts.holdings = ledger(setting, *plan.engine, sizes, shape, strategy, stage);
+  facts.states = states_of(plan);
   facts.allocated = plan.memory.allocated;
   facts.reserved = reserved(plan.memory);
   facts.device_used = driver_shown(plan.memory);

@@ -10,6 +10,7 @@ namespace ztplan {
 /// Of the fullest stage of a plan.
 struct MemoryFacts {
   Ledger holdings;    // all it holds, on every tier
+  Bytes states;       // weights, gradients, optimizer states at the peak
   Bytes allocated;    // tensors at the peak
   Bytes reserved;     // what the allocator holds at the peak
   Bytes device_used;  // what the driver shows: context, communicators too
@@ -19,6 +20,7 @@ struct MemoryFacts {
   LargestTensor largest_tensor;
 };
 
+Bytes states_of(const Plan& plan);
 MemoryFacts memory_facts(const Question& question, const Plan& plan);
 
 }  // namespace ztplan

@@ -33,6 +33,7 @@ void write_driver_holdings(JsonWriter& json, const Ledger& holdings) {
 }
 
 void write_facts(JsonWriter& json, const MemoryFacts& facts) {
+  json.field("state_bytes", facts.states);
   json.field("allocated_bytes", facts.allocated);
   json.field("reserved_bytes", facts.reserved);
   json.field("device_used_bytes", facts.device_used);

@@ -5,6 +5,7 @@
 #include "base/quantity_text.h"
 #include "report/gpus_answer.h"
 #include "report/labelled.h"
+#include "report/memory_facts.h"
 #include "report/number_text.h"
 #include "report/one_plan_json.h"
 #include "report/plan_json.h"
@@ -37,11 +38,6 @@ Bill bill_of(const GpusAnswer& answer, const GpuCount& count) {
   bill.dollars = bill.days * kHoursPerDay * count.gpus *
                  price_of(answer, count.asked.question.cluster);
   return bill;
-}
-
-Bytes states_of(const Plan& plan) {
-  return plan.memory[Term::parameters] + plan.memory[Term::gradients] +
-         plan.memory[Term::optimizer];
 }
 
 /// Optimizer states that all hosts hold together.

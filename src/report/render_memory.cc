@@ -174,9 +174,9 @@ std::vector<Labelled> fact_lines(const MemoryAnswer& answer,
   const Question& question = answer.asked.question;
   const MemoryBreakdown& memory = answer.plan.memory;
   std::vector<Labelled> lines = {
-      {"meters", fmt::format("allocated {}, reserved {}, driver {}",
-                             text(facts.allocated), text(facts.reserved),
-                             text(facts.device_used))},
+      {"meters", fmt::format("states {}, allocated {}, reserved {}, driver {}",
+                             text(facts.states), text(facts.allocated),
+                             text(facts.reserved), text(facts.device_used))},
       {"loading",
        fmt::format("{} before the first step, {} while a checkpoint is saved",
                    text(facts.load.device), text(facts.save.device))},
