@@ -332,10 +332,8 @@ void attend_ulysses(const LayerPass& p) {
 void attend_ulysses_backward(const LayerPass& p) {
   const Trade trade(p);
   const WholeAttention there = traded(p);
-  const Matrix out_gradient =
-      as_matrix(slice(p.scratch.array(Scratch::traded_gradient, p.dtype()), 0,
-                      p.n.tokens * p.n.query()),
-                there.query());
+  const Matrix out_gradient = as_matrix(
+      p.scratch.array(Scratch::traded_gradient, p.dtype()), there.query());
   trade.to_heads(p.scratch.matrix(Scratch::attended, p.n.query(), p.dtype()),
                  {p.n.query()}, out_gradient);
   // Gradients of what was projected are traded back to where they lie.

@@ -124,6 +124,12 @@ void scratch_ring(const Context& c, ScratchFrame& frame) {
   frame.hold(Scratch::query_sum, c.n.tokens * c.n.query() * kFp32);
 }
 
+/// What a block of keys gives, before it is merged.
+void scratch_part(const Context& c, ScratchFrame& frame) {
+  frame.hold(Scratch::part, c.n.tokens * c.n.query() * kFp32);
+  frame.hold(Scratch::part_sum, c.log_sums());
+}
+
 void scratch_ulysses(const Context& c, ScratchFrame& frame) {
   frame.hold(Scratch::packed, c.per_token(c.n.projected()));
   frame.hold(Scratch::unpacked, c.per_token(c.n.projected()));
@@ -188,8 +194,7 @@ ScratchFrame forward_scratch(const ModelSpec& model, const Layer& layer,
   scratch_dropped(c, frame);
   if (c.ring) {
     scratch_ring(c, frame);
-    frame.hold(Scratch::part, c.n.tokens * c.n.query() * kFp32);
-    frame.hold(Scratch::part_sum, c.log_sums());
+    scratch_part(c, frame);
   }
   if (c.ulysses) scratch_ulysses(c, frame);
   if (c.moe) scratch_experts(c, frame);
@@ -210,14 +215,11 @@ ScratchFrame backward_scratch(const ModelSpec& model, const Layer& layer,
     scratch_ring(c, frame);
     frame.hold(Scratch::key_value_gradient, c.per_token(2 * c.n.key()));
     frame.hold(Scratch::next_key_value_gradient, c.per_token(2 * c.n.key()));
-    if (c.drops.attention) {
-      frame.hold(Scratch::part, c.n.tokens * c.n.query() * kFp32);
-      frame.hold(Scratch::part_sum, c.log_sums());
-    }
+    if (c.drops.attention) scratch_part(c, frame);
   }
   if (c.ulysses) {
     scratch_ulysses(c, frame);
-    frame.hold(Scratch::traded_gradient, c.per_token(c.n.projected()));
+    frame.hold(Scratch::traded_gradient, c.per_token(c.n.query()));
   }
   if (c.moe) {
     scratch_experts(c, frame);

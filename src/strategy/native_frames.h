@@ -126,7 +126,7 @@ enum class Scratch {
   next_key_value_gradient,
   packed,            // [tokens, query + 2 key]: on their way (Ulysses)
   unpacked,          // as they arrive
-  traded_gradient,   // [tokens, query + 2 key]
+  traded_gradient,   // [tokens, query]
   logits,            // [stream, experts] of the router
   weight_gradients,  // fp32 [chosen], as sent
   slot_gradients,    // fp32 [stream, top_k]
