@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <list>
 #include <thread>
 #include <utility>
 
@@ -153,19 +153,26 @@ void Watch::say_and_leave(const Cause& cause) {
   leave(cause);
 }
 
+/// MPI_Abort is for those that say nothing: a launcher may wait in it for this
+/// process to heed a SIGTERM.
 void Watch::leave(const Cause& cause) {
   const std::string notice = fmt::format("{} {}", cause.exit_code, cause.why);
-  std::list<MPI_Request> sent;
+  std::vector<MPI_Request> sent;
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_ && !has_ended(processes_[static_cast<std::size_t>(peer)]))
       MPI_Isend(notice.data(), static_cast<int>(notice.size()), MPI_BYTE, peer,
                 kNotice, comm_, &sent.emplace_back(MPI_REQUEST_NULL));
   const auto deadline = Clock::now() + kLastWords;
-  while (Clock::now() < deadline &&
-         !std::ranges::all_of(silent_, [](bool silent) { return silent; })) {
+  while (Clock::now() < deadline) {
     find_cause();
+    int all_sent = 0;
+    MPI_Testall(static_cast<int>(sent.size()), sent.data(), &all_sent,
+                MPI_STATUSES_IGNORE);
+    if (all_sent != 0 && std::ranges::find(silent_, false) == silent_.end())
+      std::_Exit(cause.exit_code);
     std::this_thread::sleep_for(1ms);
   }
+  std::signal(SIGTERM, SIG_DFL);
   MPI_Abort(MPI_COMM_WORLD, cause.exit_code);
   std::_Exit(cause.exit_code);
 }
