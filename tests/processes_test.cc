@@ -69,9 +69,9 @@ TEST_CASE("processes train with the bits of threads") {
        }) {
     CAPTURE(row.strategy);
     TemporaryDirectory one, other;
-    const std::string words =
-        row.model + "--strategy " + row.strategy +
-        " --steps 3 --save-weights w.safetensors --checkpoint saved";
+    const std::string words = row.model + "--strategy " + row.strategy +
+                              " --data text.txt --global-batch 4 --steps 3 "
+                              "--save-weights w.safetensors --checkpoint saved";
     const Run threads = run_threads(one, words);
     const Run processes = run_processes(other, row.ranks, words);
     check_alike(processes, threads);

@@ -13,14 +13,15 @@ namespace {
 
 using nlohmann::json;
 
-/// Open MPI's for root and for more ranks than cores; MPI leaves memory that a
-/// sanitizer would mind.
+/// Open MPI's for root, for more ranks than cores, and against idle seconds
+/// after a failure; MPI leaves memory that a sanitizer would mind.
 constexpr std::string_view kEnvironment =
     "/usr/bin/env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-    "OMPI_MCA_rmaps_base_oversubscribe=1 LSAN_OPTIONS=detect_leaks=0 ";
+    "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_odls_base_sigkill_timeout=0 "
+    "LSAN_OPTIONS=detect_leaks=0 ";
 
 Run read_run(const CommandResult& result) {
-  Run ran{result.exit_code, {}, {}, result.errors};
+  Run ran{result.exit_code, {}, {}, result.output, result.errors};
   std::istringstream lines(result.output);
   for (std::string line; std::getline(lines, line);) {
     const json value = json::parse(line, nullptr, false);
@@ -53,15 +54,33 @@ std::string small_text() {
   return all;
 }
 
+std::string victim_line(const TemporaryDirectory& here,
+                        const std::string& fault) {
+  constexpr std::string_view kScript = R"(fault=$1; shift
+"$@" & victim=$!
+until ls saved/step-*/manifest.json >/dev/null 2>&1; do
+  kill -0 $victim || break
+  sleep 0.02
+done
+if [ $fault = FULL ]; then prlimit --pid $victim --fsize=20000
+else kill -$fault $victim; fi
+wait $victim
+)";
+  return fmt::format("/bin/sh {} {} ", here.write("victim.sh", kScript), fault);
+}
+
 std::string run_line(const std::string& words) {
-  return std::string(ZTPLAN_BINARY) +
-         " run --seq 32 --global-batch 4 --precision fp32 --warmup 0 "
-         "--data text.txt --json " +
+  return std::string(ZTPLAN_BINARY) + " run --seq 32 --precision fp32 --json " +
          words;
 }
 
 Run run_threads(const TemporaryDirectory& here, const std::string& words) {
   return run_in(here, run_line(words));
+}
+
+Run run_victim(const TemporaryDirectory& here, const std::string& fault,
+               const std::string& words) {
+  return run_in(here, victim_line(here, fault) + run_line(words));
 }
 
 Run run_processes(const TemporaryDirectory& here, int ranks,

@@ -19,7 +19,7 @@ struct Run {
   int exit_code = 0;
   std::vector<nlohmann::json> steps;
   nlohmann::json end;  // null where it did not come to it
-  std::string errors;
+  std::string output, errors;
 };
 
 inline const std::string kSmallGpt =
@@ -28,11 +28,21 @@ inline const std::string kSmallGpt =
 /// A text that can be learnt.
 std::string small_text();
 
-/// In `here`, with `words` after those of the size, "--json" and the data
-/// "text.txt", which is written.
+/// In `here`, on sequences of 32 in fp32, with `words` for the rest; "text.txt"
+/// is written.
 Run run_threads(const TemporaryDirectory& here, const std::string& words);
 Run run_processes(const TemporaryDirectory& here, int ranks,
                   const std::string& words);
+
+/// Of words that are followed by a command: runs it, and once it has saved its
+/// first checkpoint in "saved" does `fault` to it: "KILL", "STOP" and "TERM"
+/// are signals, "FULL" lets no file grow beyond 20 kB.
+std::string victim_line(const TemporaryDirectory& here,
+                        const std::string& fault);
+
+/// Threads, as its victim.
+Run run_victim(const TemporaryDirectory& here, const std::string& fault,
+               const std::string& words);
 
 /// The command line of each, for those that mix them. `words` of mpirun end in
 /// the program that each process is.
