@@ -83,6 +83,21 @@ TEST_CASE("gradients under ZeRO 2 travel with every micro-batch") {
           doctest::Approx(16.0 / micro).epsilon(0.001));
 }
 
+// pytorch/torchtitan torchtitan/distributed/fsdp.py: no resharding after
+// forward under a pipeline; torch/distributed/pipelining/stage.py: gradients
+// are reduced by the last backward.
+TEST_CASE("a pipeline of FSDP gathers and reduces once a step") {
+  const auto data = [](const char* strategy, int batch) {
+    const Question q = asked("llama3-8b", "dgx-h100", 16, 8192, batch);
+    return count_step(setting_of(q), find_engine("fsdp"),
+                      parse_strategy(strategy, 16))
+        .traffic.data;
+  };
+  CHECK(data("pp=2,dp=8,zero=3", 16) == data("pp=2,dp=8,zero=3", 64));
+  CHECK(data("dp=16,zero=3", 64) / data("dp=16,zero=3", 16) ==
+        doctest::Approx(4).epsilon(1e-6));
+}
+
 TEST_CASE("the bubble's share falls as micro-batches rise") {
   for (const char* cut :
        {"tp=2,pp=8", "tp=2,pp=4,vpp=2", "pp=8,schedule=gpipe"}) {

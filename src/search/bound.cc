@@ -41,7 +41,7 @@ Segment moved(const LayerShare& share) {
 void StepBound::add_collectives(const StepParts& parts, const Frame& frame,
                                 States& states) {
   const int zero = parts.strategy.zero;
-  if (zero < 2) return;
+  if (zero < 2 || keeps_stage_whole(parts.engine, parts.strategy)) return;
   const bool reduces = reduces_every_pass(parts);
   const auto reduction = [&](const LayerShare& share) {
     return reduces

@@ -80,7 +80,7 @@ class Warner {
 
   void repeated_reduction() {
     const int passes = micro_batches(s_, q_.workload);
-    if (s_.zero >= 2 && passes > 1 && spans_nodes(q_) &&
+    if (s_.zero >= 2 && passes > 1 && s_.pipeline == 1 && spans_nodes(q_) &&
         !q_.workload.framework.reduces_once &&
         share(TimeTerm::data_comm) > kMuch)
       warn(Severity::advice, "reduced-every-micro-batch",

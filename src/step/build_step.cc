@@ -64,6 +64,7 @@ class StepBuilder {
         micro_batches_(micro_batches),
         virtual_count_(s_.pipeline * s_.virtual_stages),
         beside_(reduces_beside(parts)),
+        keeps_whole_(keeps_stage_whole(parts.engine, parts.strategy)),
         forward_(ends_count()),
         backward_(ends_count()) {}
 
@@ -128,6 +129,7 @@ class StepBuilder {
   int micro_batches_;
   int virtual_count_;
   bool beside_;  // gradients are reduced beside backward
+  bool keeps_whole_;
   StepGraph::Builder builder_;
   std::vector<CachedChunk> cache_;
   std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
@@ -232,6 +234,8 @@ LayerShare StepBuilder::stage_layers(int stage) const {
 TaskId StepBuilder::gather(int stage, const Pass& pass,
                            const SegmentIds& segment) {
   if (segment.gather < 0 && segment.fetch_host < 0) return -1;
+  const bool is_first = pass.part == PassPart::forward && pass.micro_batch == 0;
+  if (keeps_whole_ && !is_first) return -1;
   TaskId ready = before_[0];
   if (segment.fetch_nvme >= 0)
     ready = add(segment.fetch_nvme, stage, Lane::nvme, TaskKind::transfer,

@@ -26,8 +26,10 @@ struct EngineMemory {
   bool unfused = false;
   /// ZeRO 3 shards are fp32 and serve as master weights: no 16-bit shards.
   bool shards_are_master = false;
-  /// ZeRO 3 under a pipeline keeps the weights and gradients of the whole
-  /// stage gathered until its last micro-batch.
+  /// ZeRO 2 and 3 under a pipeline gather the weights of the whole stage for
+  /// its first micro-batch, keep its gradients whole and reduce them after its
+  /// last: pytorch/torchtitan torchtitan/distributed/fsdp.py
+  /// (reshard_after_forward_policy), torch/distributed/pipelining/stage.py.
   bool keeps_stage_gathered = false;
   /// A pipeline keeps the outputs of its stages, and inputs beside the copies
   /// that are computed with, until their backward.

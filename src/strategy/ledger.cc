@@ -205,6 +205,12 @@ bool shards_weights(const Workload& workload, const Engine& engine,
           engine.memory->shards_quantized);
 }
 
+bool keeps_stage_whole(const Engine& engine, const Strategy& strategy) {
+  constexpr int kShardedGradients = 2;
+  return engine.memory->keeps_stage_gathered && strategy.pipeline > 1 &&
+         strategy.zero >= kShardedGradients;
+}
+
 Bytes quantized_bytes(Quantize quantize, std::int64_t count) {
   // One fp32 scale for 64 weights; or an 8-bit one, and an fp32 one for 256 of
   // those. Source: Dettmers et al. 2023, arXiv 2305.14314, section 3.

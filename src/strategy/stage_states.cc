@@ -180,8 +180,9 @@ std::int64_t reduced_bytes(const Place& p) {
 
 /// The whole stage, from its first forward to its last backward.
 void hold_gathered_stage(const Place& p, Ledger& book) {
-  hold(book, on_device(Term::gathered, p.number() * p.share.total(), kPasses,
-                       "gathered weights of the stage", p.keeps.source));
+  if (p.shards_parameters())
+    hold(book, on_device(Term::gathered, p.number() * p.share.total(), kPasses,
+                         "gathered weights of the stage", p.keeps.source));
   hold(book, on_device(Term::gathered, reduced_bytes(p) * p.share.trained(),
                        {Phase::loss, Phase::reduce},
                        "whole gradients of the stage", p.keeps.source));
@@ -327,9 +328,8 @@ void hold_states(const Place& p, Ledger& book) {
 }
 
 void hold_gathered(const Place& p, Ledger& book) {
-  const bool whole_stage = p.keeps.keeps_stage_gathered &&
-                           p.strategy.pipeline > 1 && p.shards_parameters();
-  if (whole_stage) return hold_gathered_stage(p, book);
+  if (keeps_stage_whole(p.engine, p.strategy))
+    return hold_gathered_stage(p, book);
   hold_dequantized(p, book);
   if (gathers(p)) hold_gathered_layers(p, book);
   hold_zero_plus_plus(p, book);
