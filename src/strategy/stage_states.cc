@@ -309,9 +309,12 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
       moment_bytes(workload.optimizer, workload.moments);
   const bool is_fp32 = number == kFp32Bytes || stored == Precision::fp32;
   if (is_fp32) return {kFp32Bytes, kFp32Bytes, moments};
-  // Without a master the optimizer's states take the dtype of the weights.
-  const bool is_pure =
-      shards_are_stored && !is_frozen && stored != Precision::fp8;
+  // Without a master the optimizer's states take the dtype of the weights. An
+  // engine whose shards are the masters keeps no other where the user says what
+  // weights are stored in.
+  const bool is_own_master =
+      shards_are_stored || (keeps.shards_are_master && workload.parameter);
+  const bool is_pure = is_own_master && !is_frozen && stored != Precision::fp8;
   if (is_pure)
     return {number, number, moment_bytes(workload.optimizer, stored)};
   const std::int64_t parameter =
