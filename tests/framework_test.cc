@@ -286,9 +286,10 @@ TEST_CASE("a version names its loss, the user has the last word") {
                               R"(", "source": "s"})")));
   };
   CHECK(own("upcast").loss == LossKernel::upcast);
-  CHECK(refusal([&] { own("softmax"); })
-            .ends_with("loss must be fused, compiled, vocab_parallel, eager, "
-                       "upcast, chunked, not \"softmax\""));
+  CHECK(
+      refusal([&] { own("softmax"); })
+          .ends_with("loss must be fused, compiled, vocab_parallel, eager, "
+                     "upcast, uncast, chunked, fused_linear, not \"softmax\""));
   const EngineMemory& keeps = *find_engine("fsdp").memory;
   Workload workload;
   CHECK(loss_kernel(keeps, workload) == LossKernel::eager);
@@ -322,6 +323,10 @@ TEST_CASE("gradients have the width of the engine, then of its version") {
   CHECK(default_gradient(megatron, usual, P::fp16) == P::fp32);
   CHECK(default_gradient(megatron, of_2021, P::fp16) == P::fp16);
   CHECK(default_gradient(deepspeed, usual, P::fp8) == P::fp32);
+  const Framework bridge = load_framework("megatron-bridge-26.06");
+  CHECK(default_gradient(megatron, bridge, P::bf16) == P::bf16);
+  CHECK(default_gradient(megatron, bridge, P::fp8) == P::bf16);
+  CHECK(default_gradient(megatron, bridge, P::fp16) == P::fp32);
 }
 
 TEST_CASE("a version's fp32 accumulation takes its own passes") {

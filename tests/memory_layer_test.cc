@@ -219,6 +219,14 @@ TEST_CASE("each loss kernel holds what its source does") {
   CHECK(per_logit(LossKernel::vocab_parallel) == 6);
   CHECK(per_logit(LossKernel::eager) == 12);
   CHECK(per_logit(LossKernel::upcast) == 20);
+  CHECK(per_logit(LossKernel::uncast) == 8);
+  // linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py: 128,256 / 4,096
+  // is 32 chunks of 256 tokens, beside the gradient of the hidden states.
+  const EndActivations linear =
+      end_activations(model, workload(8192, 1), Strategy{}, model.vocab,
+                      LossKernel::fused_linear);
+  CHECK(linear.loss_saved == Bytes{2L * 8192 * 4096});
+  CHECK(linear.logits - linear.loss_saved == Bytes{2L * 256 * model.vocab});
 }
 
 TEST_CASE("recomputed tensors take no more room than those not kept") {

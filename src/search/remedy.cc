@@ -106,7 +106,7 @@ class Changes {
     if (w.attention == AttentionKernel::eager)
       with("flash attention",
            [](Workload& other) { other.attention = AttentionKernel::flash; });
-    if (w.loss != LossKernel::chunked)
+    if (w.loss != LossKernel::chunked && w.loss != LossKernel::fused_linear)
       with("chunked or fused cross-entropy",
            [](Workload& other) { other.loss = LossKernel::chunked; });
     if (w.optimizer == OptimizerKind::adam &&

@@ -27,6 +27,7 @@ constexpr std::array kFacts = {
     Fact{"fuses_casts", &Framework::fuses_casts},
     Fact{"narrow_fp16_gradients", &Framework::narrow_fp16_gradients},
     Fact{"wide_bf16_gradients", &Framework::wide_bf16_gradients},
+    Fact{"narrow_bf16_gradients", &Framework::narrow_bf16_gradients},
     Fact{"narrow_reduction", &Framework::narrow_reduction},
     Fact{"reduces_once", &Framework::reduces_once},
     Fact{"fused_modules", &Framework::fused_modules},
@@ -62,7 +63,9 @@ constexpr std::array kLosses = {
     Loss{"vocab_parallel", LossKernel::vocab_parallel},
     Loss{"eager", LossKernel::eager},
     Loss{"upcast", LossKernel::upcast},
+    Loss{"uncast", LossKernel::uncast},
     Loss{"chunked", LossKernel::chunked},
+    Loss{"fused_linear", LossKernel::fused_linear},
 };
 
 /// The row of `table` called `name`; a name it does not have is an error.

@@ -20,7 +20,9 @@ enum class LossKernel {
   vocab_parallel,  // fp32 softmax in place of its input (Megatron-LM)
   eager,           // log-softmax and gradient in fp32 (torch)
   upcast,          // eager, of shifted fp32 copies (Hugging Face)
-  chunked          // eager, an eighth of the tokens at a time (torchtitan)
+  uncast,          // eager in 16 bits: no autocast, no float() (DeepSpeed)
+  chunked,         // eager, an eighth of the tokens at a time (torchtitan)
+  fused_linear     // with the output matrix, chunk by chunk (Liger Kernel)
 };
 
 /// What the graph of a step asks of a framework; the defaults are those of a
@@ -45,6 +47,7 @@ struct Framework {
   /// fp16 gradients accumulate and travel as they are, not in fp32.
   bool narrow_fp16_gradients = false;
   bool wide_bf16_gradients = false;  // in fp32 whatever its engine's usual
+  bool narrow_bf16_gradients = false;  // and of fp8 runs, in bf16 likewise
   /// Sharded gradients travel as they are computed, whatever they accumulate
   /// in.
   bool narrow_reduction = false;

@@ -1,6 +1,7 @@
 #include "strategy/layer_memory.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "strategy/capped.h"
@@ -364,10 +365,33 @@ Parts loss_bytes(LossKernel kernel, std::int64_t number) {
       return {kFp32, is_fp32 ? kFp32 : number + kFp32};
     case LossKernel::eager:
       return {kFp32, eager};
+    case LossKernel::uncast:
+      return {number, 4 * number};
     case LossKernel::chunked:
       return {0, divide_up(eager, kLossChunks)};
+    case LossKernel::fused_linear:
+      break;
   }
   return {};
+}
+
+/// Logits of so many tokens at a time that they take no more than the hidden
+/// states, whose gradient is kept. Source: linkedin/Liger-Kernel,
+/// src/liger_kernel/ops/fused_linear_cross_entropy.py.
+Parts fused_linear_bytes(const Cut& cut, std::int64_t vocab) {
+  const std::int64_t gradient = cut.per_token(cut.number * cut.hidden);
+  const std::int64_t tokens = cut.per_token(1);
+  const auto chunk =
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(
+          divide_up(tokens, divide_up(vocab, cut.hidden)))));
+  return {gradient, gradient + cut.number * std::min(tokens, chunk) * vocab};
+}
+
+Parts loss_parts(LossKernel kernel, const Cut& cut, std::int64_t vocab) {
+  if (kernel == LossKernel::fused_linear) return fused_linear_bytes(cut, vocab);
+  const Parts each = loss_bytes(kernel, cut.number);
+  const std::int64_t logits = cut.per_token(vocab);
+  return {each.saved * logits, each.working * logits};
 }
 
 /// What torchtitan's op-level recomputation keeps: a layer's input, the output
@@ -443,18 +467,18 @@ EndActivations end_activations(const ModelSpec& model, const Workload& workload,
                                std::int64_t padded_vocab, LossKernel kernel) {
   require(padded_vocab >= model.vocab, "end_activations: padding adds rows");
   const Cut cut = cut_of(model, workload, strategy);
-  const Parts loss = loss_bytes(kernel, cut.number);
+  const std::int64_t vocab = divide_up(padded_vocab, strategy.tensor);
+  const Parts loss = loss_parts(kernel, cut, vocab);
   const std::int64_t ids = model.positions == Positions::learned ? 2 : 1;
-  const std::int64_t logits =
-      cut.per_token(divide_up(padded_vocab, strategy.tensor));
+  const std::int64_t logits = cut.per_token(vocab);
   EndActivations bytes;
   bytes.embedding = {cut.per_token(ids * kIndex)};
   bytes.embedding.value += mask_bytes(cut);
   if (model.embedding_norm) bytes.embedding.value += stream_bytes(cut);
   // The projection needs whole rows: sequence parallelism gathers its input.
   bytes.head = {stream_bytes(cut) + cut.per_token(cut.number * cut.hidden)};
-  bytes.logits = {loss.working * logits};
-  bytes.loss_saved = {loss.saved * logits};
+  bytes.logits = {loss.working};
+  bytes.loss_saved = {loss.saved};
   bytes.fp32_logits = {kFp32 * logits};
   bytes.embedding_pending = {bytes.embedding.value + stream_bytes(cut)};
   bytes.head_pending = {stream_bytes(cut) + capped_product(cut.number, logits)};

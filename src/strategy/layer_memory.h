@@ -51,8 +51,10 @@ Bytes unfused_activations(const ModelSpec& model, const Layer& layer,
 /// Of the ends of the model, one micro-batch, one device. Bytes per logit from
 /// the loss's forward to its backward, and while it runs: fused 2, 2 (llm.c);
 /// vocab_parallel 4, 2 + 4 (Megatron-LM); eager 4, 2 + 4 + 4 + 2 (torch);
-/// chunked an eighth of that and nothing kept (torchtitan,
-/// components/loss.py: 8 chunks).
+/// uncast 2, 8, where no autocast widens them (QwenLM/Qwen under DeepSpeed);
+/// chunked an eighth of eager's and nothing kept (torchtitan,
+/// components/loss.py: 8 chunks); fused_linear a gradient of the hidden states
+/// and one chunk of logits (Liger Kernel).
 struct EndActivations {
   Bytes embedding;    // saved by the embedding (ids, dropout mask)
   Bytes head;         // saved before the loss: final norm in and out

@@ -278,6 +278,10 @@ void hold_whole_sums(const Place& p, Ledger& book) {
 
 Precision default_gradient(const EngineMemory& keeps,
                            const Framework& framework, Precision precision) {
+  const bool is_narrow = framework.narrow_bf16_gradients &&
+                         precision != Precision::fp16 &&
+                         precision != Precision::fp32;
+  if (is_narrow) return Precision::bf16;
   switch (precision) {
     case Precision::fp16:
       return keeps.wide_gradients && !framework.narrow_fp16_gradients
