@@ -130,6 +130,7 @@ void read_states(const Flags& flags, Request& request) {
   read_word(flags.quantize, parse_quantize, request.quantize);
   read_word(flags.loss, parse_loss, request.loss);
   read_word(flags.load, parse_loading, request.loading);
+  read_word(flags.lengths, parse_lengths, request.lengths);
 }
 
 void read_workload(const Flags& flags, Request& request) {

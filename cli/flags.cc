@@ -83,6 +83,9 @@ constexpr Flag kTraining[] = {
     text("--load", "L",
          "weights arrive partitioned or replicated (partitioned)",
          &Flags::load),
+    text("--lengths", "L",
+         "lengths of samples, equal or varied up to --seq (equal)",
+         &Flags::lengths),
 };
 
 constexpr Flag kStrategy[] = {

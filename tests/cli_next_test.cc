@@ -59,6 +59,7 @@ const std::map<std::string, std::string> kValues = {
     {"--quantize", "--engine fsdp --lora r=8 --quantize nf4,double"},
     {"--loss", "--loss eager"},
     {"--load", "--engine deepspeed --zero 3 --load replicated"},
+    {"--lengths", "--engine fsdp --lengths varied"},
     {"--objective", "--gpus 64 --objective gpus"},
 };
 

@@ -51,6 +51,7 @@ Request request_of(const JsonView& view) {
   read_word(view, "adapters", parse_adapters, request.adapters);
   read_word(view, "quantize", parse_quantize, request.quantize);
   read_word(view, "loading", parse_loading, request.loading);
+  read_word(view, "lengths", parse_lengths, request.lengths);
   return request;
 }
 

@@ -88,6 +88,7 @@ void add_training(CommandLine& line, const Asked& asked, int gpus) {
   line.add_unless(Quantize::none, "--quantize", request.quantize);
   line.add("--loss", request.loss);
   line.add_unless(Loading::partitioned, "--load", request.loading);
+  line.add_unless(Lengths::equal, "--lengths", request.lengths);
 }
 
 template <class Value>

@@ -67,7 +67,8 @@ void write_request(JsonWriter& json, const Asked& asked) {
   if (workload.loss) json.field("loss", to_text(*workload.loss));
   json.field("adapters", to_text(workload.adapters));
   json.field("quantize", to_text(workload.quantize));
-  json.field("loading", to_text(workload.loading)).end_object();
+  json.field("loading", to_text(workload.loading));
+  json.field("lengths", to_text(workload.lengths)).end_object();
 }
 
 void write_defaults(JsonWriter& json, const std::vector<Default>& defaults) {

@@ -187,6 +187,7 @@ class Asking {
     workload.quantize = request_.quantize;
     workload.loss = request_.loss;
     workload.loading = request_.loading;
+    workload.lengths = request_.lengths;
     check_adapters(asked_.question.model, workload.adapters);
     check_quantized(workload);
   }

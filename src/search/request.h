@@ -37,6 +37,7 @@ struct Request {
   Quantize quantize = Quantize::none;
   std::optional<LossKernel> loss = {};
   Loading loading = Loading::partitioned;
+  Lengths lengths = Lengths::equal;
   std::string engine = {};          // empty: those of `default_engines`
   std::string engine_version = {};  // of hardware/frameworks, or a path
   std::string usual_version = {};   // of a file's format: where none is named

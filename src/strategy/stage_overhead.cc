@@ -103,6 +103,20 @@ void hold_unplaced_gradients(const Place& p, Ledger& book) {
   hold(book, holding);
 }
 
+/// Blocks that the loss left behind at other lengths: its tensors, the largest
+/// that grow with a sequence, fit in none of those of a shorter one. As large
+/// as the loss's own, an assumption: LoRA of Qwen 7B and 14B and Yi 34B on
+/// samples of all lengths reserves 1.0 to 1.3 times that much beside the step's
+/// tensors (modelscope/ms-swift docs/source_en/LLM/Benchmark.md).
+void hold_other_lengths(const Place& p, Ledger& book) {
+  const bool is_varied = p.setting.workload.lengths == Lengths::varied;
+  if (!is_varied || !p.shape.has_head() || p.engine.executed) return;
+  Holding holding = on_device(Term::overhead, p.sizes.ends.logits.value,
+                              kWholeStep, "left by other lengths", kTorch);
+  holding.meter = Meter::reserved;
+  hold(book, holding);
+}
+
 /// What compression left out of one step is added to the next. Source: Lin et
 /// al., arXiv 1712.01887; DeepSpeed, runtime/fp16/onebit/adam.py (worker_error,
 /// server_error).
@@ -187,6 +201,7 @@ void hold_overhead(const Place& p, Ledger& book) {
   outside(most_in_motion(book) / p.keeps.slack_over, "allocator fragmentation",
           kTorch, Meter::reserved);
   hold_unplaced_gradients(p, book);
+  hold_other_lengths(p, book);
   outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
   for (const Communicator& each : communicators(p.setting.cluster, p.strategy))
     outside(each.bytes, each.what, each.source, Meter::driver);

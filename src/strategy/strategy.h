@@ -125,6 +125,10 @@ enum class Quantize { none, nf4, nf4_double, int8 };
 /// then keeps a part.
 enum class Loading { partitioned, replicated };
 
+/// Whether samples are as long as the sequence (packed or padded), or of many
+/// lengths up to it.
+enum class Lengths { equal, varied };
+
 /// What is trained per step, in which numbers, by whose rules.
 struct Workload {
   int sequence = 0;      // tokens
@@ -139,6 +143,7 @@ struct Workload {
   Quantize quantize = Quantize::none;  // of frozen weights
   std::optional<LossKernel> loss;      // else the engine's
   Loading loading = Loading::partitioned;
+  Lengths lengths = Lengths::equal;
   std::string engine;   // a name known to strategy/engine
   Framework framework;  // how that engine runs it
   auto operator<=>(const Workload&) const = default;
@@ -225,11 +230,13 @@ std::string_view to_text(Compression compression);
 std::string_view to_text(OptimizerKind optimizer);
 std::string_view to_text(Quantize quantize);
 std::string_view to_text(Loading loading);
+std::string_view to_text(Lengths lengths);
 Compression parse_compression(std::string_view text);
 OptimizerKind parse_optimizer(std::string_view text);
 /// "nf4", "nf4,double", "int8" or "none".
 Quantize parse_quantize(std::string_view text);
 Loading parse_loading(std::string_view text);
+Lengths parse_lengths(std::string_view text);
 
 /// "r=8,targets=q,v"; targets are any of q, k, v, o, gate, up, down, or "all";
 /// none named are q and v, as PEFT's default for Llama. "none" when there are

@@ -53,6 +53,8 @@ constexpr Word<Quantize> kQuantizations[] = {
     {"int8", Quantize::int8}};
 constexpr Word<Loading> kLoadings[] = {{"partitioned", Loading::partitioned},
                                        {"replicated", Loading::replicated}};
+constexpr Word<Lengths> kLengths[] = {{"equal", Lengths::equal},
+                                      {"varied", Lengths::varied}};
 
 struct Target {
   std::string_view name;
@@ -142,6 +144,7 @@ std::string_view to_text(Quantize quantize) {
 std::string_view to_text(Loading loading) {
   return text_of(kLoadings, loading);
 }
+std::string_view to_text(Lengths lengths) { return text_of(kLengths, lengths); }
 Compression parse_compression(std::string_view text) {
   return parse_word("compress", text, kCompressions);
 }
@@ -153,6 +156,9 @@ Quantize parse_quantize(std::string_view text) {
 }
 Loading parse_loading(std::string_view text) {
   return parse_word("load", text, kLoadings);
+}
+Lengths parse_lengths(std::string_view text) {
+  return parse_word("lengths", text, kLengths);
 }
 
 std::string to_text(const Adapters& adapters) {
