@@ -143,6 +143,12 @@ TEST_CASE("layouts of one question are ranked, repeats are no layouts") {
   CHECK(ranked[0].runs == 3);
   CHECK(ranked[0].tau == doctest::Approx(1.0 / 3));
   CHECK(ranked[0].mean_regret == doctest::Approx(0.5));  // 3 s for 2
+  // A second, slower run of the layout predicted best: the later of the two.
+  runs.push_back(runs[0]);
+  runs.back().measured_step = Seconds{5};
+  const std::vector<RankingResult> repeated = rank_runs(runs);
+  CHECK(repeated[0].runs == 4);
+  CHECK(repeated[0].mean_regret == doctest::Approx(1.5));  // 5 s for 2
   for (RunResult& same : runs) same.strategy = "tp=1";
   CHECK(rank_runs(runs).empty());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace ztplan {
@@ -10,39 +9,41 @@ namespace {
 
 using Runs = std::vector<const RunResult*>;
 using Key = std::pair<std::string, std::string>;  // source, question
+using Layouts = std::map<std::string, Runs>;      // by strategy
 
 /// Runs whose times can be compared, where their layouts differ.
-std::map<Key, Runs> questions_of(const std::vector<RunResult>& runs) {
-  std::map<Key, Runs> questions;
+std::map<Key, Layouts> questions_of(const std::vector<RunResult>& runs) {
+  std::map<Key, Layouts> questions;
   for (const RunResult& run : runs)
     if (time_error(run) && !run.question.empty())
-      questions[{run.source, run.question}].push_back(&run);
-  std::erase_if(questions, [](const auto& entry) {
-    std::set<std::string> layouts;
-    for (const RunResult* run : entry.second) layouts.insert(run->strategy);
-    return layouts.size() < 2;
-  });
+      questions[{run.source, run.question}][run.strategy].push_back(&run);
+  std::erase_if(questions,
+                [](const auto& entry) { return entry.second.size() < 2; });
   return questions;
 }
 
-std::vector<double> values(const Runs& runs,
-                           std::optional<Seconds> RunResult::*of) {
-  std::vector<double> found;
-  found.reserve(runs.size());
-  for (const RunResult* run : runs) found.push_back((run->*of)->value);
-  return found;
+/// The middle of the times of a layout's runs, the later of two.
+double middle(const Runs& runs, std::optional<Seconds> RunResult::*of) {
+  std::vector<double> times;
+  times.reserve(runs.size());
+  for (const RunResult* run : runs) times.push_back((run->*of)->value);
+  const auto at = times.begin() + std::ssize(times) / 2;
+  std::ranges::nth_element(times, at);
+  return *at;
 }
 
-void add_question(RankingResult& result, const Runs& runs) {
-  const std::vector<double> predicted =
-      values(runs, &RunResult::predicted_step);
-  const std::vector<double> measured = values(runs, &RunResult::measured_step);
+void add_question(RankingResult& result, const Layouts& layouts) {
+  std::vector<double> predicted, measured;
+  for (const auto& [strategy, runs] : layouts) {
+    predicted.push_back(middle(runs, &RunResult::predicted_step));
+    measured.push_back(middle(runs, &RunResult::measured_step));
+    result.runs += std::ssize(runs);
+  }
   const auto chosen = std::ranges::min_element(predicted) - predicted.begin();
   const double regret = measured[static_cast<std::size_t>(chosen)] /
                             *std::ranges::min_element(measured) -
                         1;
   ++result.questions;
-  result.runs += std::ssize(runs);
   result.tau += kendall_tau(predicted, measured);
   result.mean_regret += regret;
   result.worst_regret = std::max(result.worst_regret, regret);
@@ -72,10 +73,10 @@ double kendall_tau(const std::vector<double>& a, const std::vector<double>& b) {
 
 std::vector<RankingResult> rank_runs(const std::vector<RunResult>& runs) {
   std::vector<RankingResult> results;
-  for (const auto& [key, members] : questions_of(runs)) {
+  for (const auto& [key, layouts] : questions_of(runs)) {
     if (results.empty() || results.back().source != key.first)
       results.push_back({.source = key.first});
-    add_question(results.back(), members);
+    add_question(results.back(), layouts);
   }
   for (RankingResult& result : results) settle(result);
   return results;
@@ -83,8 +84,8 @@ std::vector<RankingResult> rank_runs(const std::vector<RunResult>& runs) {
 
 RankingResult rank_all(const std::vector<RunResult>& runs) {
   RankingResult all;
-  for (const auto& [key, members] : questions_of(runs))
-    add_question(all, members);
+  for (const auto& [key, layouts] : questions_of(runs))
+    add_question(all, layouts);
   settle(all);
   return all;
 }

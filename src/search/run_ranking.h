@@ -10,7 +10,8 @@
 
 namespace ztplan {
 
-/// Of the questions that a source's runs answer with several layouts.
+/// Of the questions that a source's runs answer with several layouts. A layout
+/// that ran more than once counts once, by the middle of its times.
 struct RankingResult {
   std::string source;
   std::int64_t questions = 0, runs = 0;
