@@ -166,6 +166,16 @@ TEST_CASE("runs that differ in layout alone share a question") {
   };
   CHECK(question("2,1,,4,1,1,1", "64") == question("4,1,,2,1,1,1", "64"));
   CHECK(question("2,1,,4,1,1,1", "64") != question("2,1,,4,1,1,1", "32"));
+  const auto released = [](const char* notes) {
+    return question_text(read(with([&](Cells& c) {
+      c.source = "megatron-bridge";
+      c.notes = notes;
+    })));
+  };
+  CHECK(released("NeMo container 25.09; x") !=
+        released("NeMo container 25.11; x"));
+  CHECK(released("NeMo container 25.09; x") ==
+        released("NeMo container 25.09; y"));
   const std::vector<RunInput> inputs = inputs_of_run(read({}));
   const auto model = std::ranges::find(inputs, "model", &RunInput::name);
   REQUIRE(model != inputs.end());
@@ -200,6 +210,32 @@ TEST_CASE("layers that do not divide are cut as their source did") {
     c.sizes = "1,4,,2,1,1,0";
   });
   CHECK(to_text(read(odd).strategy).ends_with("stages=3-4-3-3"));
+  // NVIDIA-NeMo/Megatron-Bridge, recipes: 61 layers over 4 stages of 4 chunks.
+  const Cells deepseek = with([](Cells& c) {
+    c.model = "other";
+    c.shape = "61,1024,16,16,4096,50304,2048";
+    c.gpus = "16";
+    c.sizes = "1,4,4,4,1,1,0";
+  });
+  std::vector<int> chunks(16, 4);
+  chunks.back() = 1;
+  CHECK(read(deepseek).strategy.stage_layers == chunks);
+}
+
+// torchtitan, --experimental.pipeline_parallel_microbatches: as many as stages.
+TEST_CASE("a pipeline of torchtitan cuts the batch of a rank by its stages") {
+  Cells titan = with([](Cells& c) {
+    c.source = "torchtitan";
+    c.sizes = "1,4,,2,1,1,0";
+    c.micro = "32";
+    c.zero = "3";
+  });
+  CHECK(read(titan).strategy.micro_batch == 8);
+  CHECK(read(titan).strategy.schedule == Schedule::one_f_one_b);
+  titan.notes = "Interleaved 1F1B (virtual stages not stated)";
+  CHECK(read(titan).strategy.virtual_stages == 2);
+  titan.sizes = "4,1,,2,1,1,0";
+  CHECK(read(titan).strategy.micro_batch == 32);
 }
 
 TEST_CASE("a model that is not known has its family's habits") {
@@ -235,6 +271,8 @@ TEST_CASE("what cannot be predicted is skipped with a reason") {
             "embeddings are trained beside adapters"},
         Row{[](Cells& c) { c.notes = "SUSPICIOUS: twice the peak"; },
             "its source's figures contradict each other"},
+        Row{[](Cells& c) { c.notes = "baseline (unpacked)"; },
+            "how long its sequences are is not stated"},
         Row{[](Cells& c) { c.precision = "nvfp4"; },
             "4-bit products cannot be said yet"},
         Row{[](Cells& c) { c.offload = "activations-cpu"; },
@@ -324,7 +362,11 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
   CHECK(of("torchtune", "").strategy.recompute.mode == Mode::full);
   CHECK(of("litgpt", "").question.workload.loading == Loading::replicated);
   CHECK(of("mine", "Liger kernels").question.workload.loss ==
-        LossKernel::chunked);
+        LossKernel::fused_linear);
+  CHECK(of("ms-swift", "").question.workload.lengths == Lengths::varied);
+  CHECK(of("megatron-bridge-cards", "").question.workload.gradient ==
+        Precision::bf16);
+  CHECK(of("mine", "").question.workload.gradient == Precision::fp32);
   CHECK(of("mine", "bf16 weights and optimizer states")
             .question.workload.parameter == Precision::bf16);
   const auto bridge = [&](const char* notes) {

@@ -131,15 +131,33 @@ std::vector<int> uneven_stages(int layers, int stages) {
   return counts;
 }
 
+// Chunks of equal size but for the last, as recipes of DeepSeek-V3, Kimi K2 and
+// Moonlight state: NVIDIA-NeMo/Megatron-Bridge, recipes (map_pp_vp_to_layout).
+std::vector<int> filled_chunks(int layers, int chunks) {
+  const int each = (layers + chunks - 1) / chunks;
+  std::vector<int> counts;
+  counts.reserve(static_cast<std::size_t>(chunks));
+  for (int i = 0; i < chunks; ++i) {
+    counts.push_back(std::min(each, layers));
+    layers -= counts.back();
+  }
+  return counts;
+}
+
 // Sources do not say how layers that do not divide were cut: first as if the
-// ends were layers (BLOOM, Llama 3), else one layer more in the middle stages.
-void cut_stages(Strategy& s, int layers) {
+// ends were layers (BLOOM, Llama 3), else as those recipes, else one layer more
+// in the middle stages.
+void cut_stages(const CsvRow& row, Strategy& s, int layers) {
   if (layers_divide(layers, s)) return;
   s.ends_as_layers = true;
   if (layers_divide(layers, s)) return;
   s.ends_as_layers = false;
-  if (layers < s.pipeline || s.virtual_stages > 1) return;
-  s.stage_layers = uneven_stages(layers, s.pipeline);
+  const int chunks = s.pipeline * s.virtual_stages;
+  if (layers < chunks) return;
+  const bool is_recipe = row.get("source").starts_with("megatron-bridge");
+  s.stage_layers = is_recipe || s.virtual_stages > 1
+                       ? filled_chunks(layers, chunks)
+                       : uneven_stages(layers, chunks);
 }
 
 void set_schedule(Strategy& s) {
@@ -147,10 +165,14 @@ void set_schedule(Strategy& s) {
       s.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
 }
 
-// torchtitan states the batch of a rank, which its pipeline cuts into
-// micro-batches of one sequence (pipeline_parallel_microbatch_size).
-bool states_local_batch(const CsvRow& row) {
-  return row.get("source") == "torchtitan";
+/// torchtitan states the batch of a rank, which its pipelines of 2024 cut into
+/// as many micro-batches as they have stages (--experimental.
+/// pipeline_parallel_microbatches); interleaved ones have two chunks or more.
+void cut_local_batch(const CsvRow& row, Strategy& s) {
+  if (row.get("source") != "torchtitan" || s.pipeline == 1) return;
+  s.micro_batch = std::max(1, s.micro_batch / s.pipeline);
+  if (s.virtual_stages == 1 && notes_say(row, "interleaved"))
+    ++s.virtual_stages;
 }
 
 Precision precision_of(const CsvRow& row) {
@@ -199,10 +221,10 @@ Strategy strategy_of_run(const CsvRow& row, int layers,
   s.offload = offload_of(row);
   s.recompute = recompute_of(row, layers / s.pipeline, recompute);
   s.micro_batch = size_cell(row, "micro_batch");
-  if (states_local_batch(row) && s.pipeline > 1) s.micro_batch = 1;
+  cut_local_batch(row, s);
   s.shard_group = s.zero > 0 ? shard_of(row, s) : 0;
   set_schedule(s);
-  cut_stages(s, layers);
+  cut_stages(row, s, layers);
   return s;
 }
 

@@ -30,13 +30,16 @@ struct SourceFacts {
   std::string_view network = "";    // of its nodes, when not the usual one
   std::string_view recompute = "";  // in its own recipes
   Loading loading = Loading::partitioned;
+  bool compares_software = false;  // its notes open with what ran
+  Lengths lengths = Lengths::equal;
 };
 // Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
 // (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
 // (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s. Recipes of
 // torchtune set enable_activation_checkpointing; litgpt's FSDP strategy
 // checkpoints every block and shards what each rank has read whole
-// (finetune/lora.py).
+// (finetune/lora.py). ms-swift and litgpt train on samples as they come; PEFT's
+// comparison does too, but empties the allocator's cache between steps.
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
     SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
@@ -47,8 +50,12 @@ constexpr std::array kSources = {
     SourceFacts{"VIA-Research/vTrain", "megatron-2021", "4x200Gbps"},
     SourceFacts{"deepspeed", "megatron-2021"},
     SourceFacts{"deepspeed-autotuning", "transformers-eager"},
-    SourceFacts{"paper-megascale-2024", "megatron-core"},
-    SourceFacts{"megatron-bridge", "megatron-core"},
+    SourceFacts{.source = "paper-megascale-2024",
+                .framework = "megatron-core",
+                .compares_software = true},
+    SourceFacts{.source = "megatron-bridge",
+                .framework = "megatron-core",
+                .compares_software = true},
     SourceFacts{"megatron-bridge-cards", "megatron-core"},
     SourceFacts{"megatron-bridge-skills", "megatron-core"},
     SourceFacts{"megatron-golden", "megatron-core"},
@@ -62,9 +69,15 @@ constexpr std::array kSources = {
     SourceFacts{"torchtune", "torchtune", "", "full"},
     SourceFacts{"nemo-automodel", "fsdp"},
     SourceFacts{"qwen-finetune", "transformers"},
-    SourceFacts{"ms-swift", "transformers"},
+    SourceFacts{.source = "ms-swift",
+                .framework = "transformers",
+                .lengths = Lengths::varied},
     SourceFacts{"hf-peft", "transformers"},
-    SourceFacts{"litgpt", "fsdp", "", "full", Loading::replicated},
+    SourceFacts{.source = "litgpt",
+                .framework = "fsdp",
+                .recompute = "full",
+                .loading = Loading::replicated,
+                .lengths = Lengths::varied},
     SourceFacts{"internevo", "internevo"},
     SourceFacts{"xtuner", "fsdp"},
 };
@@ -103,15 +116,30 @@ ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
   return machine_of_run(row, overrides, devices);
 }
 
-/// What the notes alone say. Liger's fused loss takes chunks of the tokens; the
-/// ladder of torchtune's README adds one thing after another, that of its loss
-/// fourth.
+/// What the notes alone say. The ladder of torchtune's README adds one thing
+/// after another, that of its loss fourth. QwenLM/Qwen finetune/
+/// finetune_qlora_single_gpu.sh trains in fp16 under DeepSpeed, not autocast.
 void read_notes(const CsvRow& row, Workload& workload) {
   if (notes_say(row, "bf16 weights and optimizer states"))
     workload.parameter = workload.moments = workload.gradient = Precision::bf16;
-  if (notes_say(row, "liger")) workload.loss = LossKernel::chunked;
+  if (notes_say(row, "liger")) workload.loss = LossKernel::fused_linear;
   for (const char* before : {"\"baseline", "\"+packed", "\"+torch.compile"})
     if (notes_say(row, before)) workload.loss = LossKernel::eager;
+  if (row.get("source") == "qwen-finetune" &&
+      workload.quantize != Quantize::none)
+    workload.loss = LossKernel::uncast;
+}
+
+/// Recipes of Megatron Bridge, also where no release is named: gradients in
+/// bf16, and those of DeepSeek-V3 and of its likes keep moments in bf16
+/// (NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs, recipes/deepseek).
+void set_bridge_recipe(const ModelSpec& model, Workload& workload) {
+  workload.gradient = Precision::bf16;
+  const bool is_latent =
+      std::ranges::any_of(model.layers, [](const LayerGroup& group) {
+        return group.layer.attention.is_latent();
+      });
+  if (is_latent) workload.moments = Precision::bf16;
 }
 
 /// Stages that count the ends as layers, as a list: PipelineModule's
@@ -167,6 +195,8 @@ void check_kind(const CsvRow& row) {
   if (notes_say(row, "SUSPICIOUS") || notes_say(row, "INCONSISTENT")) {
     throw Skip("its source's figures contradict each other");
   }
+  if (notes_say(row, "(unpacked)"))
+    throw Skip("how long its sequences are is not stated");
 }
 
 /// "OOM" as a remark of its own: BLOOM is none, "close to OOM" neither.
@@ -215,7 +245,7 @@ RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
     result.strategy = to_text(run.strategy);
     result.framework = run.question.workload.framework.id;
     result.cluster = run.question.cluster.name;
-    result.question = question_text(run);
+    if (run.states_layout) result.question = question_text(run);
     result.inputs = inputs_of_run(run);
     result.ran_out = run.ran_out;
     result.fits = fit_of(run.question, plan) != Fit::does_not_fit;
@@ -281,12 +311,21 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   workload.gradient = default_gradient(*run.question.engines.front()->memory,
                                        framework, workload.precision);
   workload.loading = facts.loading;
+  workload.lengths = facts.lengths;
+  if (row.get("source").starts_with("megatron-bridge"))
+    set_bridge_recipe(run.question.model, workload);
   read_notes(row, workload);
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
   run.meter = meter_of(row);
   run.names_meter = run.meter != Meter::reserved || notes_say(row, "reserved");
   run.last_stage = notes_say(row, "(last) rank");
+  run.states_layout = !folded(row.get("micro_batch")).empty();
+  run.software = row.get("precision");
+  if (facts.compares_software) {
+    const std::string_view notes = row.get("notes");
+    run.software += notes.substr(0, notes.find(';'));
+  }
   run.ran_out = !run.step && !run.peak && says_it_ran_out(row);
   check_measured(run);
   return run;

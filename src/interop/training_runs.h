@@ -27,6 +27,8 @@ struct TrainingRun {
   bool names_meter = false;       // else it is taken for reserved
   bool last_stage = false;        // `peak` is of the last stage, not the most
   bool ran_out = false;           // of memory: neither was measured
+  bool states_layout = true;      // its micro-batch too
+  std::string software;  // its numbers by name, the release where several ran
 };
 
 /// Throws `Error` naming the columns that are missing: model, gpu, gpus and
