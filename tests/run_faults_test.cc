@@ -70,7 +70,8 @@ TEST_CASE("faults: a process that is killed is missed by the others") {
   if (!can_start_processes()) return;
   TemporaryDirectory here;
   const Run run = run_with_victim(here, "KILL", "");
-  CHECK(run.exit_code == 137);  // mpirun's, of SIGKILL
+  // mpirun's: that of SIGKILL, or of a survivor if it hears of that first.
+  CHECK((run.exit_code == 137 || run.exit_code == 1));
   CHECK(times_said(run, "rank 0: rank 1 is gone") == 1);
   CHECK(times_said(run, "error: rank 2: rank 1 is gone") == 1);
   check_goes_on(here);
