@@ -178,7 +178,7 @@ TEST_CASE("a layer of experts keeps its routed tokens") {
   CHECK(saved(mixtral(), "") - dense == Bytes{4096 * more});
   CHECK(saved(mixtral(), "ep=8,dp=8") > saved(mixtral(), ""));
   // Rows sent and returned are those of both ranks that share an expert.
-  const std::int64_t shared = 4096L / 2 * 2 * (2 * 2 * 4096);
+  const std::int64_t shared = 4096L / 2 * 2 * (2L * 2 * 4096);
   CHECK(saved(mixtral(), "tp=2,sp=1,etp=2") - saved(mixtral(), "tp=2,sp=1") ==
         Bytes{shared});
 }
