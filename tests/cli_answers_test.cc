@@ -129,6 +129,34 @@ TEST_CASE("emit writes all files or none, and never over others") {
   CHECK_FALSE(std::filesystem::exists(here.file("none")));
 }
 
+// deepspeedai/DeepSpeed deepspeed/launcher/launch.py: RANK of a process that is
+// alone on its host is the host's, and it sees one GPU.
+TEST_CASE("DeepSpeed starts accelerate once a host, with all its GPUs") {
+  TemporaryDirectory here;
+  REQUIRE(run_line("emit --model llama3-8b --gpus 16 --strategy zero=3 "
+                   "--target accelerate --launcher deepspeed -o " +
+                   here.file("run"))
+              .exit_code == 0);
+  const auto program = [&](const std::string& name, const std::string& body) {
+    here.write(name, "#!/bin/bash\n" + body);
+    std::filesystem::permissions(here.file(name),
+                                 std::filesystem::perms::owner_all);
+  };
+  program("deepspeed",
+          "while [[ $1 != --no_local_rank ]]; do shift; done; shift\n"
+          "export RANK=1 MASTER_ADDR=first CUDA_VISIBLE_DEVICES=0\n"
+          "exec \"$@\"\n");
+  program("accelerate", "echo \"$* ${CUDA_VISIBLE_DEVICES-all}\"\n");
+  const CommandResult result =
+      run_command({"/usr/bin/env", "PATH=" + here.file("") + ":/usr/bin:/bin",
+                   "bash", "launch.sh", "--lr", "1"},
+                  here.file("run"));
+  CHECK(result.output ==
+        "launch --config_file accelerate.yaml --num_machines 2 --num_processes "
+        "16 --machine_rank 1 --main_process_ip first --main_process_port 29500 "
+        "train.py --lr 1 all\n");
+}
+
 TEST_CASE("a step of too many passes is priced, but not walked") {
   const std::string line =
       "simulate --model gpt2 --gpus 8 --strategy pp=2 --global-batch 10000000";

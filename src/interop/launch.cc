@@ -86,16 +86,27 @@ std::string slurm_header(const Ranks& ranks) {
       ranks.nodes, ranks.per_node);
 }
 
-std::string deepspeed(const Launch& launch) {
-  if (!launch.node_command.empty())
-    throw Error(fmt::format("{} starts its own processes", launch.node_command),
-                "--launcher torchrun, slurm or mpirun");
-  return fmt::format(
-      "# Passwordless ssh to every host of the hostfile; settings that they\n"
-      "# need too go to .deepspeed_env.\n"
-      "exec deepspeed --hostfile hostfile --master_port "
-      "\"${{MASTER_PORT:-29500}}\" \\\n  {}{}\n",
-      launch.program, arguments_of(launch));
+constexpr char kDeepSpeed[] =
+    "# Passwordless ssh to every host of the hostfile; settings that they\n"
+    "# need too go to .deepspeed_env.\n"
+    "exec deepspeed --hostfile hostfile --master_port "
+    "\"${MASTER_PORT:-29500}\" \\\n  ";
+
+/// DeepSpeed starts this script once a host, which sees all of its GPUs.
+/// Source: deepspeedai/DeepSpeed, deepspeed/launcher/launch.py.
+std::string deepspeed_by_node(const Ranks& ranks, const Launch& launch) {
+  return "if [[ ${1-} == node ]]; then\n  shift\n"
+         "  unset CUDA_VISIBLE_DEVICES\n  exec " +
+         node_command(ranks, launch, "\"$RANK\"", "\"$MASTER_ADDR\"") + "fi\n" +
+         kDeepSpeed +
+         "--num_gpus 1 --no_python --no_local_rank bash launch.sh node "
+         "\"$@\"\n";
+}
+
+std::string deepspeed(const Ranks& ranks, const Launch& launch) {
+  if (!launch.node_command.empty()) return deepspeed_by_node(ranks, launch);
+  return kDeepSpeed +
+         fmt::format("{}{}\n", launch.program, arguments_of(launch));
 }
 
 std::string mpirun_by_node(const Ranks& ranks, const Launch& launch) {
@@ -137,7 +148,7 @@ std::string script_of(const Ranks& ranks, Launcher launcher,
     case Launcher::slurm:
       return slurm_header(ranks) + exports_of(launch) + slurm(ranks, launch);
     case Launcher::deepspeed:
-      return start + exports_of(launch) + deepspeed(launch);
+      return start + exports_of(launch) + deepspeed(ranks, launch);
     case Launcher::mpirun:
       return start + exports_of(launch) + mpirun(ranks, launch);
   }
