@@ -187,8 +187,8 @@ EmittedFile readme_file(const Emission& emission, const Launch& launch,
           "Needs: {}.\n"
           "Start: {}`{} launch.sh`{}.\n"
           "Expect: {} of {} on a GPU, {:.3g} s a step ({:.3g} to {:.3g}).\n"
-          "Compare: the first steps against `ztplan simulate` with this "
-          "strategy; a run that dies, `ztplan diagnose LOG`.\n",
+          "Compare: the first steps against `ztplan simulate --engine-version "
+          "{}` with this strategy; a run that dies, `ztplan diagnose LOG`.\n",
           emission.question.model.name, plan.gpus, ranks.nodes, ranks.per_node,
           plan.engine->name, plan.engine->version, to_text(plan.strategy),
           launch.note, hosts ? "put host names into `hostfile`, then " : "",
@@ -197,7 +197,8 @@ EmittedFile readme_file(const Emission& emission, const Launch& launch,
               ? " on every node"
               : "",
           text(plan.memory.peak()), text(plan.capacity),
-          plan.time.total().value, plan.low.value, plan.high.value) +
+          plan.time.total().value, plan.low.value, plan.high.value,
+          emission.question.workload.framework.file) +
           left_out(unsaid)};
 }
 
