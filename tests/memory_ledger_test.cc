@@ -433,6 +433,8 @@ TEST_CASE("loading replicated takes the whole stage, partitioned a layer") {
   const StageShare share = eight.share(0);
   CHECK(peak(Loading::replicated) - peak(Loading::partitioned) ==
         Bytes{2 * (share.total() - share.largest_layer)});
+  eight.strategy.zero = 0;  // nothing is cut: what was read is what is kept
+  CHECK(peak(Loading::replicated) == peak(Loading::partitioned));
 }
 
 TEST_CASE("the largest tensor is named") {

@@ -405,3 +405,25 @@ TEST_CASE("every row gets a result, in the order of the table") {
   CHECK(results[0].predicted_peak->value > 0);
   CHECK(results[1].skipped == "adapters other than LoRA cannot be said yet");
 }
+
+// Lightning-AI/litgpt tutorials/resource-tables.md: Llama 2 7B, LoRA on two
+// GPUs, peaks at 22.18 GiB, not at the 9 that its steps take.
+TEST_CASE("a peak over a whole run is that of loading where it is higher") {
+  const auto peak = [](const char* source) {
+    const Cells cells = with([&](Cells& c) {
+      c.source = source;
+      c.model = "Llama2-7B (LoRA)";
+      c.shape = "32,4096,32,32,11008,32000,1304";
+      c.gpu = "A100-SXM-40GB";
+      c.gpus = "2";
+      c.sizes = "1,1,,2,1,1,0";
+      c.zero = "3";
+      c.batch = "128";
+    });
+    return predict_runs(table_of(cells), [](std::int64_t) {})[0].predicted_peak;
+  };
+  REQUIRE(peak("litgpt"));
+  CHECK(peak("litgpt")->value > 18 * kGiB);
+  CHECK(peak("litgpt")->value < 24 * kGiB);
+  CHECK(peak("mine")->value < 11 * kGiB);
+}

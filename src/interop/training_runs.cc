@@ -222,6 +222,26 @@ const MemoryBreakdown& shown_stage(const TrainingRun& run, const Plan& plan) {
       [&](const MemoryBreakdown& stage) { return shown_by(run.meter, stage); });
 }
 
+/// What a meter read over a whole run shows of its start, where every rank
+/// reads all weights.
+Bytes shown_while_loading(const TrainingRun& run, const Plan& plan,
+                          const MemoryBreakdown& stage) {
+  const Question& q = run.question;
+  if (q.workload.loading != Loading::replicated) return {};
+  const Setting setting{q.model, q.cluster, q.workload};
+  const LayerKinds kinds = layer_kinds(q.model);
+  const StageShape shape =
+      stage_shapes(kinds, plan.strategy)[static_cast<std::size_t>(stage.stage)];
+  const StageSizes sizes =
+      stage_sizes(setting, *plan.engine, kinds, plan.strategy);
+  const Bytes loading =
+      load_peak(setting, *plan.engine, stage_share(setting, sizes, shape),
+                plan.strategy)
+          .device;
+  const Bytes outside = driver_shown(stage) - reserved(stage);
+  return run.meter == Meter::driver ? loading : loading - outside;
+}
+
 const Engine& engine_of(const TrainingRun& run) {
   const Engine* engine = engine_for(run.question, run.strategy);
   if (engine != nullptr) return *engine;
@@ -255,7 +275,8 @@ RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
     result.low_step = plan.low;
     result.high_step = plan.high;
     const MemoryBreakdown& stage = shown_stage(run, plan);
-    result.predicted_peak = shown_by(run.meter, stage);
+    result.predicted_peak = std::max(shown_by(run.meter, stage),
+                                     shown_while_loading(run, plan, stage));
     const PeakInterval peak = peak_interval(
         *result.predicted_peak,
         run.names_meter ? std::optional(run.meter) : std::nullopt);

@@ -25,8 +25,11 @@ EdgePeak load_peak(const Setting& setting, const Engine& engine,
   const StateBytes bytes = state_bytes(workload, *engine.memory, strategy);
   const std::int64_t kept = kept_weights(setting, engine, share, strategy);
   const bool replicated = workload.loading == Loading::replicated;
-  const std::int64_t read =
-      replicated ? share.total() : std::min(share.largest_layer, kept);
+  // What is read whole stays as it is where nothing is cut.
+  const bool is_cut = kept < share.total();
+  const std::int64_t read = replicated && is_cut
+                                ? share.total()
+                                : std::min(share.largest_layer, kept);
   const std::int64_t whole =
       replicated ? parameters(setting.model) : share.largest_layer;
   return {outside_tensors(setting, strategy) +
