@@ -154,17 +154,19 @@ TEST_CASE("layouts of one question are ranked, repeats are no layouts") {
 }
 
 TEST_CASE("what ran out of memory is to be predicted not to fit") {
-  const auto fit = [](bool ran_out, bool fits) {
+  const auto fit = [](bool ran_out, Fit predicted) {
     RunResult result;
     result.ran_out = ran_out;
-    result.fits = fits;
+    result.fit = predicted;
     return result;
   };
-  const FitResult counted =
-      count_fits({fit(true, false), fit(true, true), fit(false, false),
-                  fit(false, true), fit(false, true), skipped("a", "x")});
-  CHECK(counted.ran_out == 2);
+  const FitResult counted = count_fits(
+      {fit(true, Fit::does_not_fit), fit(true, Fit::fits),
+       fit(true, Fit::tight), fit(false, Fit::does_not_fit),
+       fit(false, Fit::tight), fit(false, Fit::fits), skipped("a", "x")});
+  CHECK(counted.ran_out == 3);
   CHECK(counted.called == 1);
+  CHECK(counted.tight == 1);
   CHECK(counted.ran == 3);
   CHECK(counted.refused == 1);
 }

@@ -224,7 +224,7 @@ const MemoryBreakdown& shown_stage(const TrainingRun& run, const Plan& plan) {
 
 /// What a meter read over a whole run shows of its start, where every rank
 /// reads all weights.
-Bytes shown_while_loading(const TrainingRun& run, const Plan& plan,
+Bytes shown_while_loading(const TrainingRun& run, Meter meter, const Plan& plan,
                           const MemoryBreakdown& stage) {
   const Question& q = run.question;
   if (q.workload.loading != Loading::replicated) return {};
@@ -239,7 +239,15 @@ Bytes shown_while_loading(const TrainingRun& run, const Plan& plan,
                 plan.strategy)
           .device;
   const Bytes outside = driver_shown(stage) - reserved(stage);
-  return run.meter == Meter::driver ? loading : loading - outside;
+  return meter == Meter::driver ? loading : loading - outside;
+}
+
+/// Of the steps, and of loading before them.
+Fit fit_over_run(const TrainingRun& run, const Plan& plan) {
+  const Bytes loading =
+      shown_while_loading(run, Meter::driver, plan, plan.memory);
+  return loading > plan.capacity ? Fit::does_not_fit
+                                 : fit_of(run.question, plan);
 }
 
 const Engine& engine_of(const TrainingRun& run) {
@@ -268,15 +276,16 @@ RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
     if (run.states_layout) result.question = question_text(run);
     result.inputs = inputs_of_run(run);
     result.ran_out = run.ran_out;
-    result.fits = fit_of(run.question, plan) != Fit::does_not_fit;
+    result.fit = fit_over_run(run, plan);
     result.measured_step = run.step;
     result.measured_peak = run.peak;
     result.predicted_step = plan.time.total();
     result.low_step = plan.low;
     result.high_step = plan.high;
     const MemoryBreakdown& stage = shown_stage(run, plan);
-    result.predicted_peak = std::max(shown_by(run.meter, stage),
-                                     shown_while_loading(run, plan, stage));
+    result.predicted_peak =
+        std::max(shown_by(run.meter, stage),
+                 shown_while_loading(run, run.meter, plan, stage));
     const PeakInterval peak = peak_interval(
         *result.predicted_peak,
         run.names_meter ? std::optional(run.meter) : std::nullopt);

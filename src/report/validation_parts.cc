@@ -87,8 +87,10 @@ std::vector<Labelled> fit_lines(const std::vector<RunResult>& runs) {
   if (fits.ran_out + fits.ran == 0) return {};
   return {{"fits",
            fmt::format("{} of {} runs that ran out of memory are predicted not "
-                       "to fit, and {} of {} that ran",
-                       fits.called, fits.ran_out, fits.refused, fits.ran)}};
+                       "to fit and {} to be tight, and {} of {} that ran not "
+                       "to fit",
+                       fits.called, fits.ran_out, fits.tight, fits.refused,
+                       fits.ran)}};
 }
 
 void write_order(JsonWriter& json, const std::vector<RunResult>& runs) {
@@ -98,7 +100,8 @@ void write_order(JsonWriter& json, const std::vector<RunResult>& runs) {
   json.end_array();
   const FitResult fits = count_fits(runs);
   json.key("fits").begin_object().field("ran_out", fits.ran_out);
-  json.field("ran_out_predicted", fits.called).field("ran", fits.ran);
+  json.field("ran_out_predicted", fits.called);
+  json.field("ran_out_tight", fits.tight).field("ran", fits.ran);
   json.field("ran_predicted_not_to_fit", fits.refused).end_object();
 }
 

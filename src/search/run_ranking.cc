@@ -93,9 +93,10 @@ RankingResult rank_all(const std::vector<RunResult>& runs) {
 FitResult count_fits(const std::vector<RunResult>& runs) {
   FitResult result;
   for (const RunResult& run : runs) {
-    if (!run.fits) continue;
+    if (!run.fit) continue;
     ++(run.ran_out ? result.ran_out : result.ran);
-    if (*run.fits) continue;
+    if (run.ran_out && run.fit == Fit::tight) ++result.tight;
+    if (run.fit != Fit::does_not_fit) continue;
     ++(run.ran_out ? result.called : result.refused);
   }
   return result;

@@ -20,10 +20,10 @@ struct RankingResult {
   double mean_regret = 0, worst_regret = 0;
 };
 
-/// Of rows that ran out of memory, how many are predicted not to fit; and of
-/// rows that ran, how many are.
+/// Of rows that ran out of memory, how many are predicted not to fit, or to be
+/// tight; and of rows that ran, how many are predicted not to fit.
 struct FitResult {
-  std::int64_t ran_out = 0, called = 0;
+  std::int64_t ran_out = 0, called = 0, tight = 0;
   std::int64_t ran = 0, refused = 0;
 };
 

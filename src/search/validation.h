@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "search/evaluate.h"
 
 namespace ztplan {
 
@@ -29,7 +30,7 @@ struct RunResult {
   std::string framework, cluster;  // that ran it
   std::string question;            // that rows of other layouts answer too
   bool ran_out = false;            // of memory
-  std::optional<bool> fits;        // predicted
+  std::optional<Fit> fit;          // predicted
   std::vector<RunInput> inputs;
 };
 
