@@ -28,6 +28,16 @@ int times_said(const Run& run, const std::string& text) {
   return times;
 }
 
+/// How many of the two that are left say it: mpirun may end one before it can,
+/// where the machine is busy. None says it twice.
+int survivors_that_say(const Run& run, const std::string& text) {
+  const int first = times_said(run, "rank 0: " + text);
+  const int last = times_said(run, "error: rank 2: " + text);
+  CHECK(first <= 1);
+  CHECK(last <= 1);
+  return first + last;
+}
+
 /// From the newest whole checkpoint, two steps on.
 void check_goes_on(const TemporaryDirectory& here) {
   const auto whole = whole_checkpoints(here.file("saved"));
@@ -72,8 +82,7 @@ TEST_CASE("faults: a process that is killed is missed by the others") {
   const Run run = run_with_victim(here, "KILL", "");
   // mpirun's: that of SIGKILL, or of a survivor if it hears of that first.
   CHECK((run.exit_code == 137 || run.exit_code == 1));
-  CHECK(times_said(run, "rank 0: rank 1 is gone") == 1);
-  CHECK(times_said(run, "error: rank 2: rank 1 is gone") == 1);
+  CHECK(survivors_that_say(run, "rank 1 is gone") > 0);
   check_goes_on(here);
 }
 
@@ -82,8 +91,7 @@ TEST_CASE("faults: a process that stands still is given up") {
   TemporaryDirectory here;
   const Run run = run_with_victim(here, "STOP", "--patience 8s ");
   CHECK(run.exit_code == 1);
-  CHECK(times_said(run, "rank 0: rank 1 did not come within 8 s") == 1);
-  CHECK(times_said(run, "error: rank 2: rank 1 did not come within 8 s") == 1);
+  CHECK(survivors_that_say(run, "rank 1 did not come within 8 s") > 0);
   check_goes_on(here);
 }
 
@@ -93,8 +101,7 @@ TEST_CASE("faults: a process whose disk is full ends all") {
   const Run run = run_with_victim(here, "FULL", "");
   CHECK(run.exit_code == 1);
   CHECK(times_said(run, "error: rank 1: cannot write \"saved/step-") == 1);
-  CHECK(times_said(run, "rank 0: rank 1 failed: cannot write") == 1);
-  CHECK(times_said(run, "error: rank 2: rank 1 failed: cannot write") == 1);
+  CHECK(survivors_that_say(run, "rank 1 failed: cannot write") > 0);
   check_goes_on(here);
 }
 
