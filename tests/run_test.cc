@@ -124,14 +124,13 @@ TEST_CASE("run goes on in another layout") {
 TEST_CASE("run leaves a checkpoint and 130 when it is interrupted") {
   TemporaryDirectory here;
   here.write("text.txt", text());
-  const CommandResult result =
-      run_command(shell_words("/usr/bin/timeout --preserve-status -s INT 1 " +
-                              std::string(ZTPLAN_BINARY) + " " + kAsked +
-                              "--strategy dp=2 --data text.txt --steps 1000000 "
-                              "--checkpoint saved"),
-                  here.path());
+  const CommandResult result = interrupt_command(
+      shell_words(std::string(ZTPLAN_BINARY) + " " + kAsked +
+                  "--strategy dp=2 --data text.txt --steps 1000000 "
+                  "--checkpoint saved --json"),
+      here.path(), "\"step\":");
   CHECK(result.exit_code == 130);
-  CHECK(result.output.find("interrupted") != std::string::npos);
+  CHECK(result.output.find("\"interrupted\":true") != std::string::npos);
   const Run rest = run(here,
                        "--strategy dp=2 --data text.txt --steps 1 "
                        "--checkpoint saved --resume");

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -49,8 +50,10 @@ std::vector<char*> as_pointers(std::vector<std::string>& words) {
   ::_exit(kNotStarted);
 }
 
-/// Reads both ends to their close, whichever has something first.
-void drain(int output, int errors, CommandResult& result) {
+/// Reads both ends to their close, whichever has something first, and tells
+/// `heard` each time that it had.
+template <class Heard>
+void drain(int output, int errors, CommandResult& result, const Heard& heard) {
   std::array<pollfd, 2> ends{{{output, POLLIN, 0}, {errors, POLLIN, 0}}};
   const std::array<std::string*, 2> texts{&result.output, &result.errors};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
@@ -62,6 +65,7 @@ void drain(int output, int errors, CommandResult& result) {
       if (got > 0)
         texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
       if (got == 0) ends[i].fd = -1;
+      heard();
     }
   }
 }
@@ -99,10 +103,10 @@ std::string take_word(std::string_view& rest) {
   return word;
 }
 
-}  // namespace
-
-CommandResult run_command(const std::vector<std::string>& words,
-                          const std::string& directory) {
+/// `heard` is told the child and what it has said so far.
+template <class Heard>
+CommandResult run_hearing(const std::vector<std::string>& words,
+                          const std::string& directory, const Heard& heard) {
   const Pipe output = make_pipe();
   const Pipe errors = make_pipe();
   const pid_t child = ::fork();
@@ -111,7 +115,8 @@ CommandResult run_command(const std::vector<std::string>& words,
   ::close(output.write_end);
   ::close(errors.write_end);
   CommandResult result;
-  drain(output.read_end, errors.read_end, result);
+  drain(output.read_end, errors.read_end, result,
+        [&] { heard(child, result); });
   ::close(output.read_end);
   ::close(errors.read_end);
   result.exit_code = wait_for(child);
@@ -119,6 +124,24 @@ CommandResult run_command(const std::vector<std::string>& words,
     throw std::runtime_error("cannot start " + words[0]);
   }
   return result;
+}
+
+}  // namespace
+
+CommandResult run_command(const std::vector<std::string>& words,
+                          const std::string& directory) {
+  return run_hearing(words, directory, [](pid_t, const CommandResult&) {});
+}
+
+CommandResult interrupt_command(const std::vector<std::string>& words,
+                                const std::string& directory,
+                                std::string_view said) {
+  bool sent = false;
+  return run_hearing(
+      words, directory, [&](pid_t child, const CommandResult& so_far) {
+        if (sent || so_far.output.find(said) == std::string::npos) return;
+        sent = ::kill(child, SIGINT) == 0;
+      });
 }
 
 std::vector<std::string> shell_words(std::string_view line) {

@@ -17,6 +17,11 @@ struct CommandResult {
 CommandResult run_command(const std::vector<std::string>& words,
                           const std::string& directory);
 
+/// The same, interrupted (SIGINT) as soon as its output holds `said`.
+CommandResult interrupt_command(const std::vector<std::string>& words,
+                                const std::string& directory,
+                                std::string_view said);
+
 /// Splits a command line as a shell does: blanks, '...', "..." and \. Throws
 /// `Error` for what only a real shell can do: pipes, variables, redirections.
 std::vector<std::string> shell_words(std::string_view line);
