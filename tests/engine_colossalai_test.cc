@@ -68,6 +68,8 @@ constexpr RuleRow kRows[] = {
     {"states-fp32", narrow, "zero=1", states_bf16, "zero=1"},
     {"recompute-layers-only", narrow, "recompute=full", keep,
      "recompute=selective"},
+    {"recompute-layers-only", narrow, "recompute=full", keep,
+     "recompute=selective:mlp"},
     {"optimizer-known", narrow, "zero=1", lion, "zero=1"},
     {"fp8-shapes", fp8, "zero=1,micro=1", fp8_odd, "zero=1,micro=1"},
     {"flash-supported", narrow, "zero=1", volta, "zero=1"},

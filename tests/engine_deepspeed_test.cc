@@ -105,6 +105,8 @@ constexpr RuleRow kRows[] = {
     {"no-fp8", narrow, "zero=3", fp8, "zero=3"},
     {"recompute-layers-only", narrow, "recompute=full:3", keep,
      "recompute=selective"},
+    {"recompute-layers-only", narrow, "recompute=full:3", keep,
+     "recompute=selective:mlp"},
     {"gradient-accumulation-dtype", wide, "zero=1", keep, "zero=2"},
     {"lamb-without-zero", narrow_lamb, "zero=0", keep, "zero=1"},
     {"muon-needs-zero", narrow_muon, "zero=1", keep, "zero=0"},

@@ -51,6 +51,8 @@ constexpr RuleRow kRows[] = {
     {"no-buckets", keep, "zero=3,comm=bf16", keep, "zero=3,bucket=5e7"},
     {"recompute-operations", keep, "zero=3,recompute=selective:op", keep,
      "zero=3,recompute=selective:norms"},
+    {"recompute-operations", keep, "zero=3,recompute=full", keep,
+     "zero=3,recompute=selective:mlp"},
     {"offload-without-pipeline", keep, "pp=2,zero=3", keep,
      "pp=2,zero=3,offload=cpu+parameters"},
     {"reduce-dtype", fp16, "zero=3,comm=fp16", keep, "zero=3,comm=bf16"},

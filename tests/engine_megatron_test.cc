@@ -12,6 +12,20 @@ namespace {
 void make_moe(SettingCase& w) { w.model = small_moe(); }
 void expert_bias(SettingCase& w) { w.model.layers[0].layer.ffn.bias = true; }
 void make_dense(SettingCase& w) { w.model = small_gpt(); }
+void shared(SettingCase& w) {
+  make_moe(w);
+  w.model.layers[0].layer.ffn.shared_width = 1024;
+}
+/// Layers with and without experts, as DeepSeek's.
+void some_moe(SettingCase& w) {
+  make_moe(w);
+  w.model.layers[0].count = 8;
+  w.model.layers.push_back(small_gpt().layers[0]);
+  w.model.layers[1].count = 4;
+}
+void latent(SettingCase& w) {
+  w.model.layers[0].layer.attention.latent = {512, 256, 64, 32, 64};
+}
 void eager(SettingCase& w) { w.workload.attention = AttentionKernel::eager; }
 void fp16(SettingCase& w) { w.workload.precision = Precision::fp16; }
 void volta(SettingCase& w) {
@@ -69,6 +83,16 @@ constexpr RuleRow kRows[] = {
      "ep=4,zero=1,shard=2"},
     {"activation-is-of-experts", make_moe, "recompute=selective:activation",
      make_dense, "recompute=selective:activation"},
+    {"modules-in-model", keep, "recompute=selective:mlp", make_moe,
+     "recompute=selective:mlp"},
+    {"modules-in-model", make_moe, "recompute=selective:moe+activation",
+     make_dense, "recompute=selective:moe"},
+    {"modules-in-model", latent, "recompute=selective:mla_up_proj", make_dense,
+     "recompute=selective:norms+mla_up_proj"},
+    {"modules-in-model", shared, "recompute=selective:shared_experts", make_moe,
+     "recompute=selective:shared_experts"},
+    {"modules-in-model", some_moe, "recompute=selective:mlp+moe", make_moe,
+     "recompute=selective:mlp+moe"},
     {"window-not-in-ring", window, "cp=4,cp_type=ulysses", keep, "cp=4"},
     {"ulysses-kv-heads", keep, "cp=8,cp_type=ulysses", keep,
      "cp=16,cp_type=ulysses"},
@@ -118,6 +142,19 @@ TEST_CASE("flash attention without a kernel for it is refused, eager is not") {
   world = small_case();
   world.workload.precision = Precision::fp32;
   CHECK(verdict(megatron(), world, "tp=8") == "flash-supported");
+}
+
+TEST_CASE("a module that a model has not is named, and what is left of them") {
+  SettingCase world = small_case();
+  const Misfit alone =
+      misfit_of(megatron(), world, "recompute=selective:mla_up_proj+moe");
+  CHECK(alone.detail.find("mla_up_proj is of models with latent attention") !=
+        std::string::npos);
+  CHECK(alone.detail.find("moe is of models with experts") !=
+        std::string::npos);
+  CHECK(alone.nearest == "recompute=none, or full");
+  CHECK(misfit_of(megatron(), world, "recompute=selective:moe+mlp").nearest ==
+        "recompute=selective:mlp, or full");
 }
 
 TEST_CASE("a window as long as the sequence is no window") {

@@ -36,6 +36,10 @@ Recompute any_recompute(std::mt19937& random) {
           .attention = random() % 3 == 0,
           .norms = random() % 3 == 0,
           .activation = random() % 3 == 0,
+          .mla_up_proj = random() % 6 == 0,
+          .mlp = random() % 6 == 0,
+          .moe = random() % 6 == 0,
+          .shared_experts = random() % 6 == 0,
           .op = random() % 6 == 0,
           .layers = static_cast<int>(random() % 3)};
 }
@@ -133,9 +137,12 @@ Strategy usual_strategy(std::mt19937& random, const SettingCase& world) {
   s.sequence_parallel = s.tensor > 1 && random() % 2 == 0;
   if (random() % 2 == 0) s.offload.optimizer = any_of<OffloadTier>(random, 3);
   if (random() % 3 == 0) s.offload.parameters = any_of<OffloadTier>(random, 3);
-  if (random() % 2 == 0)
-    s.recompute =
-        parse_recompute(random() % 2 == 0 ? "selective:norms" : "selective:op");
+  constexpr const char* kRecompute[] = {
+      "none",         "none",
+      "none",         "selective:norms",
+      "selective:op", "selective:mlp+mla_up_proj",
+      "selective:moe"};
+  s.recompute = parse_recompute(kRecompute[random() % 7]);
   if (random() % 4 == 0) s.schedule = any_of<Schedule>(random, 7);
   s.context_kind = any_of<ContextKind>(random, 2);
   if (random() % 3 == 0) s.tuning = any_tuning(random);

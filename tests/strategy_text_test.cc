@@ -46,10 +46,12 @@ Recompute any_recompute(Dice& dice) {
     recompute.layers = dice.between(0, 9);
   }
   if (recompute.mode == Recompute::Mode::selective) {
-    recompute.attention = dice.coin();
-    recompute.norms = dice.coin();
+    for (bool Recompute::*part :
+         {&Recompute::attention, &Recompute::norms, &Recompute::mla_up_proj,
+          &Recompute::mlp, &Recompute::moe, &Recompute::shared_experts})
+      recompute.*part = dice.coin();
     recompute.activation =
-        dice.coin() || (!recompute.attention && !recompute.norms);
+        dice.coin() || recompute == Recompute{recompute.mode};
   }
   return recompute;
 }
@@ -158,6 +160,10 @@ TEST_CASE("offload and recomputation have one text each") {
   CHECK(parse_recompute("selective") == parse_recompute("selective:attention"));
   CHECK(to_text(parse_recompute("selective:activation+norms")) ==
         "selective:norms+activation");
+  CHECK(to_text(parse_recompute("selective:moe+mlp+mla_up_proj+attention")) ==
+        "selective:attention+mla_up_proj+mlp+moe");
+  CHECK(parse_recompute("selective:shared_experts").shared_experts);
+  CHECK_FALSE(parse_recompute("selective:shared_experts").moe);
   CHECK(to_text(parse_recompute("full:4")) == "full:4");
   CHECK(parse_recompute("full").layers == 0);
 }
@@ -184,7 +190,8 @@ TEST_CASE("bad text is refused with key, value and what is allowed") {
       {"offload=none+parameters", "offload must be"},
       {"recompute=some", "recompute must be none, selective"},
       {"recompute=selective:", "recompute must be"},
-      {"recompute=selective:mlp", "not \"selective:mlp\""},
+      {"recompute=selective:ffn", "not \"selective:ffn\""},
+      {"recompute=selective:mlp+", "mla_up_proj, mlp, moe, shared_experts"},
       {"recompute=full:0", "not \"full:0\""},
       {"stages=7-8-",
        "stages must be even, ends or the layers of each stage or chunk"},

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace ztplan {
+
+bool names_parts(const Recompute& recompute) {
+  return std::ranges::any_of(kRecomputedParts, [&](const RecomputedPart& part) {
+    return recompute.*part.flag;
+  });
+}
+
+bool names_modules(const Recompute& r) {
+  return r.mla_up_proj || r.mlp || r.moe || r.shared_experts;
+}
+
 int recomputed_layers(const Strategy& strategy, const ChunkShape& chunk) {
   if (strategy.recompute.mode != Recompute::Mode::full) return 0;
   if (strategy.recompute.layers == 0) return chunk.layers();

@@ -1,10 +1,39 @@
-// How many layers of a chunk are recomputed.
+// What is recomputed: the parts of a layer that selective recomputation names,
+// and how many layers of a chunk are recomputed whole.
 #pragma once
+
+#include <string_view>
 
 #include "strategy/stages.h"
 #include "strategy/strategy.h"
 
 namespace ztplan {
+
+/// A part of a layer, by its word here and by Megatron-LM's in
+/// --recompute-modules. Source: NVIDIA/Megatron-LM
+/// megatron/core/transformer/transformer_config.py, recompute_modules.
+struct RecomputedPart {
+  std::string_view text, megatron;
+  bool Recompute::*flag;
+};
+
+/// In the order that they are written in. `op` is none: it stands alone.
+constexpr RecomputedPart kRecomputedParts[] = {
+    {"attention", "core_attn", &Recompute::attention},
+    {"norms", "layernorm", &Recompute::norms},
+    {"activation", "moe_act", &Recompute::activation},
+    {"mla_up_proj", "mla_up_proj", &Recompute::mla_up_proj},
+    {"mlp", "mlp", &Recompute::mlp},
+    {"moe", "moe", &Recompute::moe},
+    {"shared_experts", "shared_experts", &Recompute::shared_experts},
+};
+
+/// Whether any of them is named.
+bool names_parts(const Recompute& recompute);
+
+/// Whether any module is that Megatron-LM runs again whole, products and
+/// collectives too: mla_up_proj, mlp, moe, shared_experts.
+bool names_modules(const Recompute& recompute);
 
 /// Layers of `chunk` that are recomputed whole: none, `recompute.layers` of
 /// each chunk (Megatron-LM's --recompute-method block), or all.

@@ -44,9 +44,13 @@ struct Offload {
 struct Recompute {
   enum class Mode { none, selective, full };
   Mode mode = Mode::none;
-  bool attention = false;   // selective: attention core (scores, softmax)
-  bool norms = false;       // selective: norm outputs
-  bool activation = false;  // selective: GELU output or gated product
+  bool attention = false;    // selective: attention core (scores, softmax)
+  bool norms = false;        // selective: norm outputs
+  bool activation = false;   // selective: GELU output or gated product
+  bool mla_up_proj = false;  // selective: latents to queries, keys, values
+  bool mlp = false;          // selective: the MLP of a layer without experts
+  bool moe = false;  // selective: all that stands in its place with experts
+  bool shared_experts = false;  // selective: of `moe`, what all tokens pass
   bool op = false;  // selective: all but attention and every second product
   int layers = 0;   // full: how many layers of each chunk; 0: all of them
   auto operator<=>(const Recompute&) const = default;
@@ -219,7 +223,8 @@ Offload parse_offload(std::string_view text);
 /// What is computed twice:
 ///   none
 ///   selective                    the attention core alone
-///   selective:attention+norms    any of attention, norms, activation
+///   selective:attention+norms    any of attention, norms, activation,
+///                                mla_up_proj, mlp, moe, shared_experts
 ///   selective:op                 all but attention and every second product,
 ///                                as torchtitan's selective_ac_option "op"
 ///   full | full:4                every layer | the first 4 of each chunk

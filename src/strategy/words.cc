@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "strategy/field_text.h"
+#include "strategy/recomputed.h"
 #include "strategy/strategy.h"
 
 namespace ztplan {
@@ -72,8 +73,9 @@ constexpr char kOffloadForms[] =
     "none, cpu, nvme, cpu+parameters, nvme+parameters, nvme+parameters:cpu or "
     "parameters:cpu";
 constexpr char kRecomputeForms[] =
-    "none, selective, selective:attention+norms+activation (any of the "
-    "three), selective:op, full or full:N";
+    "none, selective, selective:attention+norms (any of attention, norms, "
+    "activation, mla_up_proj, mlp, moe, shared_experts), selective:op, full or "
+    "full:N";
 
 template <class Words>
 std::string_view text_of(const Words& words, auto value) {
@@ -96,9 +98,8 @@ auto parse_word(std::string_view key, std::string_view text,
 
 // The flag a part of "selective:..." sets.
 bool Recompute::*parse_part(std::string_view text, std::string_view part) {
-  if (part == "attention") return &Recompute::attention;
-  if (part == "norms") return &Recompute::norms;
-  if (part == "activation") return &Recompute::activation;
+  for (const RecomputedPart& known : kRecomputedParts)
+    if (part == known.text) return known.flag;
   if (part == "op") return &Recompute::op;
   refuse("recompute", text, kRecomputeForms);
 }
@@ -241,9 +242,8 @@ std::string to_text(const Recompute& recompute) {
                                  : fmt::format("full:{}", recompute.layers);
   }
   std::vector<std::string_view> parts;
-  if (recompute.attention) parts.push_back("attention");
-  if (recompute.norms) parts.push_back("norms");
-  if (recompute.activation) parts.push_back("activation");
+  for (const RecomputedPart& part : kRecomputedParts)
+    if (recompute.*part.flag) parts.push_back(part.text);
   if (recompute.op) parts.push_back("op");
   if (parts == std::vector<std::string_view>{"attention"}) return "selective";
   return fmt::format("selective:{}", fmt::join(parts, "+"));

@@ -154,7 +154,7 @@ bool parts_broken(const Setting&, const Strategy& s) {
 }
 constexpr char kParts[] =
     "torchtitan and accelerate recompute whole layers, or all but a list of "
-    "operations; not attention, norms or activation by name";
+    "operations; not parts of a layer by name";
 constexpr char kPartsNearest[] =
     "recompute=selective:op, or recompute=full, or recompute=none";
 

@@ -3,11 +3,15 @@
 // one of --num-distributed-optimizer-instances; Ulysses is --cp-comm-type a2a;
 // etp is --expert-tensor-parallel-size.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "strategy/engine_memory.h"
 #include "strategy/engines/engines.h"
 #include "strategy/engines/megatron_rules.h"
 #include "strategy/engines/rules.h"
+#include "strategy/recomputed.h"
 
 namespace ztplan {
 namespace {
@@ -195,6 +199,52 @@ Misfit explain_activation(const Setting& g, const Strategy&) {
       "recompute=selective:attention+norms, or full");
 }
 
+/// A module that not every model has.
+struct Module {
+  bool Recompute::*flag;
+  const char* text;
+  const char* what;
+  bool (*is_in)(const Layer&);
+};
+constexpr Module kModules[] = {
+    {&Recompute::mla_up_proj, "mla_up_proj", "latent attention",
+     [](const Layer& layer) { return layer.attention.is_latent(); }},
+    {&Recompute::mlp, "mlp", "MLP outside of experts",
+     [](const Layer& layer) { return !layer.ffn.is_moe(); }},
+    {&Recompute::moe, "moe", "experts",
+     [](const Layer& layer) { return layer.ffn.is_moe(); }},
+    {&Recompute::shared_experts, "shared_experts", "shared experts",
+     [](const Layer& layer) {
+       return layer.ffn.is_moe() && layer.ffn.shared_width > 0;
+     }},
+};
+
+bool is_absent(const Module& module, const Setting& g, const Recompute& r) {
+  return r.*module.flag && !any_layer(g.model, module.is_in);
+}
+
+bool module_broken(const Setting& g, const Strategy& s) {
+  return std::ranges::any_of(kModules, [&](const Module& module) {
+    return is_absent(module, g, s.recompute);
+  });
+}
+
+Misfit explain_module(const Setting& g, const Strategy& s) {
+  std::vector<std::string> absent;
+  Recompute left = s.recompute;
+  for (const Module& module : kModules) {
+    if (!is_absent(module, g, s.recompute)) continue;
+    absent.push_back(
+        fmt::format("{} is of models with {}", module.text, module.what));
+    left.*module.flag = false;
+  }
+  if (!names_parts(left)) left = {};
+  return because(
+      fmt::format("recompute={}: {}, which {} has not", to_text(s.recompute),
+                  fmt::join(absent, " and "), g.model.name),
+      fmt::format("recompute={}, or full", to_text(left)));
+}
+
 bool op_broken(const Setting&, const Strategy& s) { return s.recompute.op; }
 constexpr char kOp[] =
     "recompute=selective:op is torchtitan's; Megatron-LM recomputes modules";
@@ -244,6 +294,11 @@ constexpr Rule kRules[] = {
      "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
      "recompute_modules",
      activation_broken, explain_activation},
+    {"modules-in-model",
+     "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py: "
+     "mla_up_proj only with multi_latent_attention; transformer_layer.py and "
+     "moe/moe_layer.py: the others do nothing",
+     module_broken, explain_module},
     {"window-not-in-ring",
      "NVIDIA/TransformerEngine transformer_engine/pytorch/attention/"
      "dot_product_attention/context_parallel.py: sliding window",

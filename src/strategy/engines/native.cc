@@ -89,10 +89,12 @@ constexpr char kTuning[] =
 constexpr char kTuningNearest[] = "overlap and load alone";
 
 bool recompute_broken(const Setting&, const Strategy& s) {
-  return s.recompute.op;
+  return s.recompute.op || names_modules(s.recompute);
 }
 constexpr char kRecompute[] =
-    "recompute=selective:op is of torchtitan's operations";
+    "the executor recomputes attention, norms and activation, or whole layers: "
+    "neither torchtitan's operations (op) nor Megatron-LM's modules "
+    "(mla_up_proj, mlp, moe, shared_experts)";
 constexpr char kRecomputeNearest[] =
     "any of attention, norms, activation; or full";
 

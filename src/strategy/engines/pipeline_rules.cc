@@ -4,6 +4,7 @@
 
 #include "base/quote.h"
 #include "strategy/engines/rules.h"
+#include "strategy/recomputed.h"
 #include "strategy/schedule.h"
 #include "strategy/stages.h"
 
@@ -217,8 +218,7 @@ Misfit explain_encoder(const Setting& g, const Strategy& s) {
 bool parts_broken(const Setting&, const Strategy& s) {
   using Mode = Recompute::Mode;
   const Recompute& r = s.recompute;
-  const bool named = r.attention || r.norms || r.activation;
-  const bool parts = named != r.op;  // "op" stands alone
+  const bool parts = names_parts(r) != r.op;  // "op" stands alone
   const bool layers_fit =
       r.layers == 0 || (r.mode == Mode::full && r.layers > 0);
   return parts != (r.mode == Mode::selective) || !layers_fit;
