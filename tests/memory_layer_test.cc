@@ -51,6 +51,13 @@ ModelSpec mixtral() {
   return model;
 }
 
+/// DeepSeek-V3's attention before an MLP.
+ModelSpec latent() {
+  ModelSpec model = llama(1, 7168, 128, 128, 18432, 129280);
+  model.layers.front().layer.attention.latent = {1536, 512, 128, 64, 128};
+  return model;
+}
+
 }  // namespace
 
 TEST_CASE("the published table of activations per layer is met") {
@@ -153,9 +160,8 @@ TEST_CASE("key and value heads are copied when tensor exceeds them") {
 // DeepSeek-V3: 128 heads of 128 + 64 and values of 128, latents of 1536 and 512
 // before and after their norms, and the rotary key.
 TEST_CASE("latent attention keeps whole heads and both latents") {
-  ModelSpec model = llama(1, 7168, 128, 128, 18432, 129280);
-  const Bytes plain = saved(model, "");
-  model.layers.front().layer.attention.latent = {1536, 512, 128, 64, 128};
+  const ModelSpec model = latent();
+  const Bytes plain = saved(llama(1, 7168, 128, 128, 18432, 129280), "");
   const std::int64_t heads = std::int64_t{128} * (2 * 192 + 2 * 128);
   const std::int64_t latents = std::int64_t{2} * (1536 + 512) + 64;
   const std::int64_t replaced = std::int64_t{4} * 7168;
@@ -181,6 +187,81 @@ TEST_CASE("a layer of experts keeps its routed tokens") {
   const std::int64_t shared = 4096L / 2 * 2 * (2L * 2 * 4096);
   CHECK(saved(mixtral(), "tp=2,sp=1,etp=2") - saved(mixtral(), "tp=2,sp=1") ==
         Bytes{shared});
+}
+
+// NVIDIA/Megatron-LM: of a module under tensor_parallel.checkpoint its input
+// alone is kept. That of a dense MLP is the stream, its norm being a part of
+// Transformer Engine's first product; that of experts is the norm's output.
+TEST_CASE("a recomputed MLP keeps nothing of it, nor of its norm") {
+  const auto less = [](const ModelSpec& model, std::string with,
+                       std::string without) {
+    return saved(model, without.c_str()) - saved(model, with.c_str());
+  };
+  const std::int64_t inner = 2 * 3 * 14336, norm = 2 * 4096;
+  const char* mlp = "recompute=selective:mlp";
+  CHECK(less(llama3_8b(), mlp, "") == Bytes{4096 * (inner + norm + 4)});
+  CHECK(less(llama3_8b(), std::string("tp=8,sp=1,") + mlp, "tp=8,sp=1") ==
+        Bytes{4096 * (inner + norm + 4) / 8});
+  // The norm's output is dropped once, whoever drops it.
+  CHECK(less(llama3_8b(), "recompute=selective:norms+mlp",
+             "recompute=selective:norms") == Bytes{4096 * (inner + 4)});
+  CHECK(less(mixtral(), mlp, "") == Bytes{0});
+  // 2sbh into its GELU and out of it, each four times as wide.
+  CHECK(less(gpt(1, 8192, 64, 50304), std::string("tp=8,") + mlp, "tp=8") ==
+        Bytes{4096 * (2 * 8 * 8192 / 8 + 2 * 8192 + 8)});
+}
+
+TEST_CASE("recomputed experts keep nothing between their norm and their sum") {
+  const std::int64_t router = 2 * 4 * 8 + 8 * 2;
+  const std::int64_t rows = 2;
+  const std::int64_t each = 2 * 2 * 4096 + 2 * 3 * 14336;
+  CHECK(saved(mixtral(), "") - saved(mixtral(), "recompute=selective:moe") ==
+        Bytes{4096 * (router + rows * each)});
+  // What is left is a dense layer whose MLP is recomputed, and one norm.
+  CHECK(saved(mixtral(), "recompute=selective:moe") -
+            saved(llama(32, 4096, 32, 8, 14336, 32000),
+                  "recompute=selective:mlp") ==
+        Bytes{4096 * (2 * 4096 + 4)});
+  ModelSpec shared = mixtral();
+  shared.layers.front().layer.ffn.shared_width = 2048;
+  CHECK(saved(shared, "") -
+            saved(shared, "recompute=selective:shared_experts") ==
+        Bytes{4096 * 2 * 3 * 2048});
+  CHECK(saved(shared, "recompute=selective:moe") ==
+        saved(mixtral(), "recompute=selective:moe"));
+  CHECK(saved(shared, "recompute=selective:moe+shared_experts+activation") ==
+        saved(shared, "recompute=selective:moe"));
+}
+
+// Megatron-LM, multi_latent_attention.py: queries, keys and values are made
+// again out of the latents, with the norms that their products begin with.
+TEST_CASE("recomputed up-projections keep latents before their norms") {
+  const std::int64_t heads = std::int64_t{2} * 128 * (192 + 192 + 128);
+  const std::int64_t norms = std::int64_t{2} * (1536 + 512);
+  const char* text = "recompute=selective:mla_up_proj";
+  CHECK(saved(latent(), "") - saved(latent(), text) ==
+        Bytes{4096 * (heads + norms)});
+  CHECK(saved(latent(), "tp=8,sp=1") -
+            saved(latent(), (std::string("tp=8,sp=1,") + text).c_str()) ==
+        Bytes{4096 * (heads + norms) / 8});
+  CHECK(saved(llama3_8b(), text) == saved(llama3_8b(), ""));
+}
+
+TEST_CASE("a recomputed module is whole again in its own backward") {
+  const auto more = [](const ModelSpec& model, const char* text) {
+    const Workload work = workload(4096, 1);
+    return first_layer(model, work, text).working -
+           first_layer(model, work, "").working;
+  };
+  const std::int64_t norm = 2 * 4096, statistic = 4;
+  // The MLP is where each of these needs most, before and after.
+  CHECK(more(llama3_8b(), "recompute=selective:mlp") ==
+        Bytes{4096 * (2 * 3 * 14336 + norm)});
+  CHECK(more(mixtral(), "recompute=selective:moe") ==
+        saved(mixtral(), "") - saved(mixtral(), "recompute=selective:moe"));
+  CHECK(more(llama3_8b(), "recompute=selective:mlp") +
+            Bytes{4096 * statistic} ==
+        saved(llama3_8b(), "") - saved(llama3_8b(), "recompute=selective:mlp"));
 }
 
 // hpcaitech/ColossalAI#4537: "tried to allocate 32.00 GiB".
@@ -232,7 +313,7 @@ TEST_CASE("each loss kernel holds what its source does") {
 TEST_CASE("recomputed tensors take no more room than those not kept") {
   for (const ModelSpec& model : {llama3_8b(), gpt(24, 1024, 16, 51200)}) {
     for (const Workload& work : {eager(2048), workload(2048, 1)}) {
-      for (const char* part : {"attention", "norms", "activation"}) {
+      for (const char* part : {"attention", "norms", "activation", "mlp"}) {
         CAPTURE(std::string(part));
         const std::string text = std::string("recompute=selective:") + part;
         const LayerActivations kept = first_layer(model, work, "");
@@ -247,9 +328,11 @@ TEST_CASE("recomputed tensors take no more room than those not kept") {
 TEST_CASE("more recomputation never stores more of a layer") {
   const char* ladder[] = {"recompute=none", "recompute=selective:activation",
                           "recompute=selective:activation+norms",
-                          "recompute=selective:activation+norms+attention"};
+                          "recompute=selective:activation+norms+attention",
+                          "recompute=selective:activation+norms+attention+mlp+"
+                          "moe+mla_up_proj"};
   for (const ModelSpec& model :
-       {gpt(1, 4096, 32, 50304), llama3_8b(), mixtral()}) {
+       {gpt(1, 4096, 32, 50304), llama3_8b(), mixtral(), latent()}) {
     for (const Workload& work : {workload(2048, 1), eager(2048)}) {
       Bytes before = first_layer(model, work, ladder[0]).saved;
       for (const char* rung : ladder) {

@@ -83,8 +83,9 @@ Strategy any_strategy(std::mt19937& random) {
   s.zero = static_cast<int>(random() % 4);
   s.micro_batch = pick(random, {1, 2, 4});
   constexpr const char* kRecompute[] = {
-      "none", "selective", "selective:norms+activation", "full", "full:1"};
-  s.recompute = parse_recompute(kRecompute[random() % 5]);
+      "none", "selective", "selective:norms+activation",
+      "full", "full:1",    "selective:mlp+moe"};
+  s.recompute = parse_recompute(kRecompute[random() % 6]);
   constexpr const char* kOffload[] = {
       "none", "none", "cpu", "cpu+parameters", "nvme", "nvme+parameters"};
   if (s.zero > 0) s.offload = parse_offload(kOffload[random() % 6]);
@@ -383,7 +384,8 @@ TEST_CASE("more recomputation never keeps more activations") {
     Bytes before = Bytes{INT64_MAX};
     for (const char* text :
          {"none", "selective:activation", "selective:activation+norms",
-          "selective:activation+norms+attention", "full"}) {
+          "selective:activation+norms+attention",
+          "selective:activation+norms+attention+mlp+moe+mla_up_proj", "full"}) {
       world.strategy.recompute = parse_recompute(text);
       const Bytes now = kept_activations(world, 0);
       CHECK(now <= before);

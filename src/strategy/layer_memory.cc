@@ -172,6 +172,16 @@ std::int64_t context_staging(const AttentionShape& shape, const Cut& cut,
                        kFp32 * shape.output);
 }
 
+/// What latents are projected up to, after the norm that Transformer Engine
+/// joins to that product. Source: Megatron-LM, core/transformer/
+/// multi_latent_attention.py, qkv_up_proj_and_rope_apply, and core/models/gpt/
+/// gpt_layer_specs.py (column_parallel_layer_norm_linear).
+std::int64_t up_projected(const Attention& a, const AttentionShape& shape,
+                          const Cut& cut) {
+  return cut.per_token(cut.number * (shape.query + shape.key + shape.value)) +
+         cut.per_stream(cut.number * (a.latent.q_rank + a.latent.kv_rank));
+}
+
 Parts attention_parts(const Attention& a, const Cut& cut,
                       const Workload& workload, const Strategy& s,
                       const Recompute& recompute) {
@@ -186,8 +196,16 @@ Parts attention_parts(const Attention& a, const Cut& cut,
   parts.saved += mask_bytes(cut);
   parts.working = core.working + cut.per_token(cut.number * traded) +
                   context_staging(shape, cut, s);
+  if (recompute.mla_up_proj && a.is_latent()) {
+    const std::int64_t again = up_projected(a, shape, cut);
+    parts.saved -= again;
+    parts.working += again;
+  }
   return parts;
 }
+
+/// A module of which nothing waits: it is made again before its backward.
+Parts rebuilt(const Parts& parts) { return {0, parts.saved + parts.working}; }
 
 /// Tensors of the inner width: into the activation (two when gated) and the
 /// product after it, which may be recomputed.
@@ -241,14 +259,23 @@ Parts expert_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
   return {router + moved + inner.saved, router + moved + inner.working};
 }
 
+Parts moe_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
+                const Recompute& recompute) {
+  const Parts dense = dense_parts(f, cut, s, recompute);
+  const Parts shared = recompute.shared_experts ? rebuilt(dense) : dense;
+  const Parts routed = expert_parts(f, cut, s, recompute);
+  const Parts all{shared.saved + routed.saved, shared.working + routed.working};
+  return recompute.moe ? rebuilt(all) : all;
+}
+
+/// The dropout of what is added to the stream is outside of each module.
+/// Source: Megatron-LM, core/transformer/transformer_layer.py (recompute_mlp,
+/// mlp_bda) and moe/moe_layer.py (moe_layer_recompute).
 Parts ffn_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
                 const Recompute& recompute) {
-  Parts parts = dense_parts(f, cut, s, recompute);
-  if (f.is_moe()) {
-    const Parts experts = expert_parts(f, cut, s, recompute);
-    parts.saved += experts.saved;
-    parts.working += experts.working;
-  }
+  Parts parts = f.is_moe() ? moe_parts(f, cut, s, recompute)
+                           : dense_parts(f, cut, s, recompute);
+  if (recompute.mlp && !f.is_moe()) parts = rebuilt(parts);
   parts.saved += mask_bytes(cut);
   return parts;
 }
@@ -258,6 +285,14 @@ std::int64_t stream_bytes(const Cut& cut) {
   return cut.per_stream(cut.number * cut.hidden);
 }
 
+/// Norms that a recomputed MLP makes again: Transformer Engine joins the one
+/// before it to its first product, but not the one before a router. Source:
+/// Megatron-LM, core/models/gpt/gpt_layer_specs.py (pre_mlp_layernorm).
+int norms_within(const Layer& layer, const Recompute& recompute) {
+  const bool has_own = layer.norms > 1 && !layer.ffn.is_moe();
+  return recompute.mlp && has_own ? 1 : 0;
+}
+
 /// Inputs of all norms, outputs of those before a projection, and fp32
 /// statistics: mean and deviation, or the deviation alone.
 Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
@@ -265,12 +300,12 @@ Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
   const int before = std::min(layer.norms, layer.attention.cross ? 3 : 2);
   const std::int64_t statistics =
       cut.per_stream((model.norm == Norm::layer ? 2 : 1) * kFp32);
+  const int within = norms_within(layer, recompute);
   Parts parts;
-  parts.saved = layer.norms * (stream_bytes(cut) + statistics);
-  if (recompute.norms)
-    parts.working = stream_bytes(cut);
-  else
-    parts.saved += before * stream_bytes(cut);
+  parts.saved =
+      layer.norms * stream_bytes(cut) + (layer.norms - within) * statistics;
+  if (recompute.norms || within > 0) parts.working = stream_bytes(cut);
+  if (!recompute.norms) parts.saved += (before - within) * stream_bytes(cut);
   return parts;
 }
 
