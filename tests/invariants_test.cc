@@ -161,6 +161,10 @@ TEST_CASE("recomputation costs time, and offload where nothing lacks") {
         time_of(q, "zero=1,recompute=selective:norms").total());
   CHECK(time_of(q, "zero=1,recompute=selective:norms").total() <
         time_of(q, "zero=1,recompute=full").total());
+  CHECK(time_of(q, "zero=1,recompute=selective:norms").total() <
+        time_of(q, "zero=1,recompute=selective:mlp").total());
+  CHECK(time_of(q, "zero=1,recompute=selective:norms+mlp").total() <
+        time_of(q, "zero=1,recompute=full").total());
   CHECK(time_of(q, "zero=1").total() <
         time_of(q, "zero=1,offload=cpu").total());
   CHECK(time_of(q, "zero=1,offload=cpu").total() <

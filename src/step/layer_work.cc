@@ -49,6 +49,8 @@ class LayerWriter {
  private:
   void forward_all();
   void again();
+  void again_parts();
+  void again_modules();
   void again_op();
   void norms(int bytes_each);
   void residual(Direction direction);
@@ -57,6 +59,8 @@ class LayerWriter {
   void project_queries(Direction direction);
   void project_output(Direction direction);
   void latent(Direction direction);
+  void queries_up(Direction direction);
+  void keys_up(Direction direction, std::int64_t gathered);
   void linear(Direction direction, const Linear& linear);
   void adapt_attention(Direction direction);
   void adapt_mlp(std::int64_t width, std::int64_t tensor, std::int64_t rows,
@@ -81,6 +85,7 @@ class LayerWriter {
   int attentions() const { return layer_.attention.cross ? 2 : 1; }
   std::int64_t projected_keys() const;
   int kernels() const;
+  int expert_kernels() const;
 
   WorkWriter write_;
   const Layer& layer_;
@@ -96,12 +101,15 @@ int LayerWriter::kernels() const {
   const int dense = kernel_ != AttentionKernel::eager
                         ? framework_.fused_kernels
                         : framework_.eager_kernels;
-  if (!layer_.ffn.is_moe()) return dense;
+  return layer_.ffn.is_moe() ? dense + expert_kernels() : dense;
+}
+
+int LayerWriter::expert_kernels() const {
   const int experts =
       static_cast<int>(divide_up(layer_.ffn.experts, strategy_.expert));
   const bool casts = write_.workload().precision == Precision::fp8 &&
                      !framework_.fused_experts;
-  return dense + framework_.expert_kernels +
+  return framework_.expert_kernels +
          experts * (framework_.kernels_per_expert +
                     (casts ? framework_.casts_per_expert : 0));
 }
@@ -140,22 +148,29 @@ std::int64_t LayerWriter::projected_keys() const {
 /// the sequence, up to its heads on all of it.
 /// Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.
 void LayerWriter::latent(Direction direction) {
-  const Attention& a = layer_.attention;
-  const Latent& l = a.latent;
-  const std::int64_t heads = local(a.heads, strategy_.tensor);
-  const std::int64_t query = heads * (l.nope_size + l.rope_size);
+  const Latent& l = layer_.attention.latent;
   const std::int64_t rank = l.kv_rank + l.rope_size;
-  if (l.q_rank > 0) {
-    linear(direction, {write_.cut_tokens(), l.q_rank, hidden_});
-    linear(direction,
-           {write_.tokens(), query, l.q_rank, 1, Cut::column, l.q_rank});
-  } else {
-    linear(direction,
-           {write_.tokens(), query, hidden_, 1, Cut::column, hidden_});
-  }
+  if (l.q_rank > 0) linear(direction, {write_.cut_tokens(), l.q_rank, hidden_});
+  queries_up(direction);
   linear(direction, {write_.cut_tokens(), rank, hidden_});
-  linear(direction, {write_.tokens(), heads * (l.nope_size + l.value_size),
-                     l.kv_rank, 1, Cut::column, rank});
+  keys_up(direction, rank);
+}
+
+/// Out of their latent, or of the stream where they have none.
+void LayerWriter::queries_up(Direction direction) {
+  const Attention& a = layer_.attention;
+  const std::int64_t size = a.latent.nope_size + a.latent.rope_size;
+  const std::int64_t from = a.latent.q_rank > 0 ? a.latent.q_rank : hidden_;
+  linear(direction, {write_.tokens(), local(a.heads, strategy_.tensor) * size,
+                     from, 1, Cut::column, from});
+}
+
+/// Keys and values, `gathered` wide where sequence parallelism cuts latents.
+void LayerWriter::keys_up(Direction direction, std::int64_t gathered) {
+  const Attention& a = layer_.attention;
+  const std::int64_t size = a.latent.nope_size + a.latent.value_size;
+  linear(direction, {write_.tokens(), local(a.heads, strategy_.tensor) * size,
+                     a.latent.kv_rank, 1, Cut::column, gathered});
 }
 
 void LayerWriter::project_queries(Direction direction) {
@@ -427,23 +442,62 @@ void LayerWriter::again_op() {
   activation(write_.tokens() * width, Direction::forward);
 }
 
+/// Modules that are run again whole, with what they exchange: up-projections
+/// after the rotary key is gathered, an MLP with the norm that is joined to it,
+/// a layer of experts from its router to its sum. Shared experts within a
+/// recomputed layer of experts are run twice more. Source: Megatron-LM core/
+/// transformer, multi_latent_attention.py, transformer_layer.py, moe/
+/// moe_layer.py.
+void LayerWriter::again_modules() {
+  const Recompute& r = strategy_.recompute;
+  const FeedForward& f = layer_.ffn;
+  if (r.mla_up_proj && layer_.attention.is_latent()) {
+    queries_up(Direction::forward);
+    keys_up(Direction::forward, layer_.attention.latent.kv_rank);
+    rotate();
+  }
+  if (r.mlp && !f.is_moe()) {
+    if (!r.norms && layer_.norms > 1)
+      write_.pass(write_.cut_tokens() * hidden_, kNormForward);
+    mlp(f.width, Direction::forward);
+  }
+  if (r.moe && f.is_moe()) {
+    experts(Direction::forward);
+    write_.launches(expert_kernels());
+  }
+  if (r.shared_experts && f.is_moe() && f.shared_width > 0)
+    mlp(f.shared_width, Direction::forward);
+}
+
+/// What selective recomputation names.
+void LayerWriter::again_parts() {
+  const Recompute& r = strategy_.recompute;
+  if (r.attention)
+    for (int i = 0; i < attentions(); ++i) core(Direction::forward);
+  if (r.op) again_op();
+  if (r.norms) norms(kNormForward);
+  if (r.activation) {
+    const FeedForward& f = layer_.ffn;
+    const std::int64_t width =
+        f.is_moe() ? f.top_k * f.expert_width + f.shared_width : f.width;
+    activation(divide_up(write_.tokens() * width, strategy_.tensor),
+               Direction::forward);
+  }
+  again_modules();
+}
+
 /// What backward runs again because forward threw it away.
 void LayerWriter::again() {
-  const Recompute& r = strategy_.recompute;
   write_.recompute(true);
-  if (r.mode == Recompute::Mode::full) forward_all();
-  if (r.mode == Recompute::Mode::selective) {
-    if (r.attention)
-      for (int i = 0; i < attentions(); ++i) core(Direction::forward);
-    if (r.op) again_op();
-    if (r.norms) norms(kNormForward);
-    if (r.activation) {
-      const FeedForward& f = layer_.ffn;
-      const std::int64_t width =
-          f.is_moe() ? f.top_k * f.expert_width + f.shared_width : f.width;
-      activation(divide_up(write_.tokens() * width, strategy_.tensor),
-                 Direction::forward);
-    }
+  switch (strategy_.recompute.mode) {
+    case Recompute::Mode::none:
+      break;
+    case Recompute::Mode::selective:
+      again_parts();
+      break;
+    case Recompute::Mode::full:
+      forward_all();
+      break;
   }
   write_.recompute(false);
 }
