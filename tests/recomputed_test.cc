@@ -1,9 +1,12 @@
-// What backward runs again of the modules that Megatron-LM recomputes.
+// What backward runs again of the modules that Megatron-LM recomputes, and how
+// its arguments say so.
 #include "strategy/recomputed.h"
 
 #include <doctest/doctest.h>
 
+#include "interop/format.h"
 #include "step/layer_work.h"
+#include "support/answers.h"
 #include "support/planning.h"
 
 using namespace ztplan;
@@ -127,4 +130,78 @@ TEST_CASE("what is recomputed changes no forward") {
   const char* all = "recompute=selective:mla_up_proj+mlp+moe+shared_experts";
   CHECK(w.forward(all).items == w.forward("").items);
   CHECK(w.forward(all).kernels == w.forward("").kernels);
+}
+
+TEST_CASE("Megatron-LM's arguments name the modules both ways") {
+  struct Row {
+    const char* model;
+    const char* recompute;
+    const char* modules;
+  };
+  for (const Row& row :
+       {Row{"llama3-8b", "selective:mlp", "mlp"},
+        Row{"mixtral-8x7b", "selective:moe", "moe"},
+        Row{"deepseek-v3", "selective:mla_up_proj+mlp", "mla_up_proj mlp"},
+        Row{"deepseek-v3",
+            "selective:attention+norms+activation+mla_up_proj+mlp+moe+"
+            "shared_experts",
+            "core_attn layernorm moe_act mla_up_proj mlp moe "
+            "shared_experts"}}) {
+    CAPTURE(std::string(row.recompute));
+    Question question = asked(row.model, "dgx-h100", 64, 2048, 64);
+    question.engines = {&find_engine("megatron")};
+    question.workload.engine = "megatron";
+    const Strategy sent =
+        parse_strategy("zero=1,recompute=" + std::string(row.recompute), 64);
+    REQUIRE_FALSE(
+        why_illegal(*question.engines.front(), setting_of(question), sent));
+    const Plan plan = evaluate(question, *question.engines.front(), sent);
+    const FileFormat& format = find_format("megatron");
+    const Emitted emitted = format.emit({question, plan, Launcher::torchrun});
+    const EmittedFile& file = emitted.files.front();
+    CHECK(file.text.find("--recompute-granularity selective\n  "
+                         "--recompute-modules " +
+                         std::string(row.modules) + "\n") != std::string::npos);
+    const Configuration read =
+        format.read(file.name, file.text, Given{64, &question.model, 1});
+    CHECK(to_text(read.strategy.recompute) == row.recompute);
+    CHECK(read.findings.empty());
+  }
+}
+
+TEST_CASE("of modules of Megatron-LM that are not known the others stay") {
+  const auto read = [](const std::string& rest) {
+    return find_format("megatron")
+        .read("a.sh",
+              "--num-layers 2 --micro-batch-size 1 "
+              "--recompute-granularity selective "
+              "--recompute-modules " +
+                  rest,
+              Given{8, nullptr, 1});
+  };
+  Configuration some = read("gdn_norm_out mlp");
+  CHECK(to_text(some.strategy.recompute) == "selective:mlp");
+  REQUIRE(some.findings.size() == 1);
+  CHECK(some.findings.front().rule == std::string("module-not-counted"));
+  CHECK(to_text(read("gdn_norm_out").strategy.recompute) == "selective");
+  const Configuration overlapped =
+      read("shared_experts --moe-shared-expert-overlap");
+  REQUIRE(overlapped.findings.size() == 1);
+  CHECK(overlapped.findings.front().rule ==
+        std::string("shared-experts-overlap"));
+  CHECK(overlapped.findings.front().severity == Severity::refused);
+}
+
+TEST_CASE("a search looks at the modules that are asked for") {
+  const auto plans =
+      answer(
+          "plan --model mixtral-8x7b --gpus 64 --seq 4096 --global-batch 64 "
+          "--tp 1 --pp 4 --ep 8 --zero 1 --engine megatron --top 3 "
+          "--recompute selective:moe,selective:moe+norms")
+          .at("plans");
+  REQUIRE_FALSE(plans.empty());
+  for (const auto& plan : plans)
+    CHECK(
+        parse_recompute(plan.at("strategy").at("recompute").get<std::string>())
+            .moe);
 }

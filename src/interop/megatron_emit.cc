@@ -10,6 +10,7 @@
 #include "interop/launch.h"
 #include "interop/megatron.h"
 #include "strategy/ledger.h"
+#include "strategy/recomputed.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
@@ -169,9 +170,8 @@ void say_recompute(const Emission& e, Arguments& a) {
   if (r.mode == Recompute::Mode::none) return;
   if (r.mode == Recompute::Mode::selective) {
     std::vector<std::string> modules;
-    if (r.attention) modules.emplace_back("core_attn");
-    if (r.norms) modules.emplace_back("layernorm");
-    if (r.activation) modules.emplace_back("moe_act");
+    for (const RecomputedPart& part : kRecomputedParts)
+      if (r.*part.flag) modules.emplace_back(part.megatron);
     a.set("recompute-granularity", "selective");
     a.set("recompute-modules", fmt::format("{}", fmt::join(modules, " ")));
     return;

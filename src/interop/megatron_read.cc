@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -11,6 +12,7 @@
 #include "interop/megatron.h"
 #include "interop/shell_script.h"
 #include "spec/catalog.h"
+#include "strategy/recomputed.h"
 
 namespace ztplan {
 namespace {
@@ -334,24 +336,20 @@ class Reader : private Reading {
       return;
     }
     for (const std::string& module : modules->second) read_module(module);
+    if (!names_parts(r)) r.attention = true;
   }
 
   void read_module(const std::string& module) {
-    Recompute& r = c_.strategy.recompute;
-    if (module == "core_attn")
-      r.attention = true;
-    else if (module == "layernorm")
-      r.norms = true;
-    else if (module == "moe_act")
-      r.activation = true;
-    else
-      find(Severity::advice, "module-not-counted", "recompute-modules",
-           fmt::format("what recomputing {} saves is not counted",
-                       quote(module)),
-           "the peak shown is on the safe side",
-           "NVIDIA/Megatron-LM megatron/core/transformer/"
-           "transformer_config.py");
-    if (!r.attention && !r.norms && !r.activation) r.attention = true;
+    const auto* part =
+        std::ranges::find(kRecomputedParts, module, &RecomputedPart::megatron);
+    if (part != std::end(kRecomputedParts)) {
+      c_.strategy.recompute.*part->flag = true;
+      return;
+    }
+    find(Severity::advice, "module-not-counted", "recompute-modules",
+         fmt::format("what recomputing {} saves is not counted", quote(module)),
+         "the peak shown is on the safe side",
+         "NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py");
   }
 
   void read_numbers() {
@@ -601,6 +599,13 @@ class Reader : private Reading {
            "optimizer-cpu-offload", "it needs --use-precision-aware-optimizer",
            "add --use-precision-aware-optimizer",
            "NVIDIA/Megatron-LM megatron/core/optimizer/optimizer_config.py");
+    if (has("moe-shared-expert-overlap") &&
+        c_.strategy.recompute.shared_experts)
+      find(Severity::refused, "shared-experts-overlap", "recompute-modules",
+           "shared experts that overlap the exchange are not recomputed",
+           "drop shared_experts or --moe-shared-expert-overlap",
+           "NVIDIA/Megatron-LM megatron/core/transformer/"
+           "transformer_config.py");
     if (text("cross-entropy-fusion-impl") == "te")
       find(Severity::refused, "te-cross-entropy", "cross-entropy-fusion-impl",
            "te is refused", "--cross-entropy-fusion-impl native", kArguments);
