@@ -115,6 +115,12 @@ TEST_CASE("words of sources become a strategy") {
         Row{"none", "\"selective:layernorm,moe_act\"", "",
             "recompute=selective:norms+activation"},
         Row{"none", "selective:core_attn", "", "recompute=selective,"},
+        Row{"none", "\"selective:mla_up_proj,mlp\"", "",
+            "recompute=selective:mla_up_proj+mlp"},
+        Row{"none", "\"selective:layernorm,moe_act,moe,shared_experts,att\"",
+            "",
+            "recompute=selective:attention+norms+activation+moe+"
+            "shared_experts"},
         Row{"none", "selective:every-2nd-layer", "", "recompute=full:16"},
         Row{"none", "none", "FSDP2 2", "shard=2"}}) {
     const TrainingRun run = read(with([&](Cells& c) {

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
 #include "interop/run_cells.h"
 #include "interop/run_machine.h"
+#include "strategy/recomputed.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
@@ -37,19 +37,26 @@ Offload offload_of(const CsvRow& row) {
   return offload;
 }
 
-// What a name of a recomputed module means; empty when it cannot be said.
+// What other sources than Megatron-LM call a part of a layer.
+struct OtherName {
+  std::string_view name;
+  bool Recompute::*flag;
+};
+constexpr OtherName kOtherNames[] = {{"att", &Recompute::attention},
+                                     {"norm", &Recompute::norms},
+                                     {"swiglu", &Recompute::activation}};
+
+// Whether the name of a recomputed module is known.
 bool add_module(std::string_view module, Recompute& recompute) {
-  constexpr std::array<std::string_view, 3> kAttention = {"core_attn", "att",
-                                                          "attention"};
-  constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "norm"};
-  constexpr std::array<std::string_view, 2> kActivation = {"moe_act", "swiglu"};
-  const auto among = [&](const auto& names) {
-    return std::ranges::find(names, module) != names.end();
-  };
-  if (among(kAttention)) recompute.attention = true;
-  if (among(kNorms)) recompute.norms = true;
-  if (among(kActivation)) recompute.activation = true;
-  return among(kAttention) || among(kNorms) || among(kActivation);
+  for (const OtherName& other : kOtherNames) {
+    if (module != other.name) continue;
+    return recompute.*other.flag = true;
+  }
+  for (const RecomputedPart& part : kRecomputedParts) {
+    if (module != part.megatron && module != part.text) continue;
+    return recompute.*part.flag = true;
+  }
+  return false;
 }
 
 Recompute selective_of(std::string_view modules) {
