@@ -193,11 +193,11 @@ TEST_CASE("a layer of experts keeps its routed tokens") {
 // alone is kept. That of a dense MLP is the stream, its norm being a part of
 // Transformer Engine's first product; that of experts is the norm's output.
 TEST_CASE("a recomputed MLP keeps nothing of it, nor of its norm") {
-  const auto less = [](const ModelSpec& model, std::string with,
-                       std::string without) {
+  const auto less = [](const ModelSpec& model, const std::string& with,
+                       const std::string& without) {
     return saved(model, without.c_str()) - saved(model, with.c_str());
   };
-  const std::int64_t inner = 2 * 3 * 14336, norm = 2 * 4096;
+  const std::int64_t inner = 2L * 3 * 14336, norm = 2L * 4096;
   const char* mlp = "recompute=selective:mlp";
   CHECK(less(llama3_8b(), mlp, "") == Bytes{4096 * (inner + norm + 4)});
   CHECK(less(llama3_8b(), std::string("tp=8,sp=1,") + mlp, "tp=8,sp=1") ==
@@ -208,7 +208,7 @@ TEST_CASE("a recomputed MLP keeps nothing of it, nor of its norm") {
   CHECK(less(mixtral(), mlp, "") == Bytes{0});
   // 2sbh into its GELU and out of it, each four times as wide.
   CHECK(less(gpt(1, 8192, 64, 50304), std::string("tp=8,") + mlp, "tp=8") ==
-        Bytes{4096 * (2 * 8 * 8192 / 8 + 2 * 8192 + 8)});
+        Bytes{4096L * (2 * 8 * 8192 / 8 + 2 * 8192 + 8)});
 }
 
 TEST_CASE("recomputed experts keep nothing between their norm and their sum") {
@@ -221,12 +221,12 @@ TEST_CASE("recomputed experts keep nothing between their norm and their sum") {
   CHECK(saved(mixtral(), "recompute=selective:moe") -
             saved(llama(32, 4096, 32, 8, 14336, 32000),
                   "recompute=selective:mlp") ==
-        Bytes{4096 * (2 * 4096 + 4)});
+        Bytes{4096L * (2 * 4096 + 4)});
   ModelSpec shared = mixtral();
   shared.layers.front().layer.ffn.shared_width = 2048;
   CHECK(saved(shared, "") -
             saved(shared, "recompute=selective:shared_experts") ==
-        Bytes{4096 * 2 * 3 * 2048});
+        Bytes{4096L * 2 * 3 * 2048});
   CHECK(saved(shared, "recompute=selective:moe") ==
         saved(mixtral(), "recompute=selective:moe"));
   CHECK(saved(shared, "recompute=selective:moe+shared_experts+activation") ==
@@ -253,10 +253,10 @@ TEST_CASE("a recomputed module is whole again in its own backward") {
     return first_layer(model, work, text).working -
            first_layer(model, work, "").working;
   };
-  const std::int64_t norm = 2 * 4096, statistic = 4;
+  const std::int64_t norm = 2L * 4096, statistic = 4;
   // The MLP is where each of these needs most, before and after.
   CHECK(more(llama3_8b(), "recompute=selective:mlp") ==
-        Bytes{4096 * (2 * 3 * 14336 + norm)});
+        Bytes{4096 * (2L * 3 * 14336 + norm)});
   CHECK(more(mixtral(), "recompute=selective:moe") ==
         saved(mixtral(), "") - saved(mixtral(), "recompute=selective:moe"));
   CHECK(more(llama3_8b(), "recompute=selective:mlp") +
@@ -326,11 +326,12 @@ TEST_CASE("recomputed tensors take no more room than those not kept") {
 }
 
 TEST_CASE("more recomputation never stores more of a layer") {
+  constexpr char kModules[] =
+      "recompute=selective:activation+norms+attention+mlp+moe+mla_up_proj";
   const char* ladder[] = {"recompute=none", "recompute=selective:activation",
                           "recompute=selective:activation+norms",
                           "recompute=selective:activation+norms+attention",
-                          "recompute=selective:activation+norms+attention+mlp+"
-                          "moe+mla_up_proj"};
+                          kModules};
   for (const ModelSpec& model :
        {gpt(1, 4096, 32, 50304), llama3_8b(), mixtral(), latent()}) {
     for (const Workload& work : {workload(2048, 1), eager(2048)}) {

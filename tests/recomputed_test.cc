@@ -118,7 +118,7 @@ TEST_CASE("up-projections run again without the products before them") {
   const std::string up = "recompute=selective:mla_up_proj";
   CHECK(again_flops(w.backward(up)) ==
         2 * kTokens * 128 * (1536 * 192.0 + 512 * 256.0));
-  const std::int64_t token = 2 * kSequence;
+  const std::int64_t token = 2L * kSequence;
   CHECK(again_moved(w.backward("tp=2,sp=1," + up), TimeTerm::tensor_comm) ==
         Ops{{CollectiveOp::all_gather, 1536 * token},
             {CollectiveOp::all_gather, 512 * token}});
