@@ -16,8 +16,8 @@ struct Flags {
   std::string engine, engine_version, seq, global_batch, tokens_per_batch,
       precision;
   std::string grad_dtype, attention;
-  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load, lengths,
-      loss;
+  std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load,
+      lengths, loss;
   std::string strategy;
   std::string tp, pp, vpp, dp, cp, ep, etp, zero, offload, recompute,
       micro_batch;

@@ -46,7 +46,7 @@ struct Framework {
   bool fuses_casts = false;  // casts to fp8 are a part of the pass before them
   /// fp16 gradients accumulate and travel as they are, not in fp32.
   bool narrow_fp16_gradients = false;
-  bool wide_bf16_gradients = false;  // in fp32 whatever its engine's usual
+  bool wide_bf16_gradients = false;    // in fp32 whatever its engine's usual
   bool narrow_bf16_gradients = false;  // and of fp8 runs, in bf16 likewise
   /// Sharded gradients travel as they are computed, whatever they accumulate
   /// in.
