@@ -4,8 +4,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kShardedGradients = 2, kShardedParameters = 3;
-
 bool gemini_routes(const Question& q, const Plan& plan) {
   return plan.strategy.zero == kShardedParameters && routes(q.model);
 }

@@ -4,8 +4,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kShardedGradients = 2, kShardedParameters = 3;
-
 /// AutoEP's layers hold their experts in one tensor: each rank visits all.
 bool experts_hang(const Question& q, const Plan& plan) {
   return plan.strategy.zero == kShardedParameters &&

@@ -4,8 +4,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kShardedGradients = 2;
-
 bool window_is_dropped(const Question& q, const Plan& plan) {
   return plan.strategy.context > 1 && slides(q.model);
 }

@@ -4,8 +4,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kShardedGradients = 2, kShardedParameters = 3;
-
 bool queue_is_one(const Question&, const Plan& plan) {
   const Strategy& s = plan.strategy;
   return (s.tensor > 1 || s.context > 1) && s.data > 1 &&

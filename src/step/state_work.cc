@@ -261,7 +261,6 @@ int gradient_pieces(const StepParts& parts, const LayerShare& stage) {
 }
 
 bool reduces_every_pass(const StepParts& parts) {
-  constexpr int kShardedGradients = 2;
   return parts.strategy.zero >= kShardedGradients &&
          !parts.setting.workload.framework.reduces_once &&
          !keeps_stage_whole(parts.engine, parts.strategy);

@@ -199,14 +199,12 @@ LayerShare shard_of(const LayerShare& share, const Strategy& strategy) {
 
 bool shards_weights(const Workload& workload, const Engine& engine,
                     const Strategy& strategy) {
-  constexpr int kShardedParameters = 3;
   return strategy.zero >= kShardedParameters &&
          (workload.quantize == Quantize::none ||
           engine.memory->shards_quantized);
 }
 
 bool keeps_stage_whole(const Engine& engine, const Strategy& strategy) {
-  constexpr int kShardedGradients = 2;
   return engine.memory->keeps_stage_gathered && strategy.pipeline > 1 &&
          strategy.zero >= kShardedGradients;
 }

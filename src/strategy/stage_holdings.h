@@ -46,7 +46,7 @@ struct Place {
   std::int64_t number() const {
     return activation_bytes(setting.workload.precision);
   }
-  bool shards_gradients() const { return strategy.zero >= 2; }
+  bool shards_gradients() const { return strategy.zero >= kShardedGradients; }
   bool shards_parameters() const {
     return shards_weights(setting.workload, engine, strategy);
   }
@@ -119,7 +119,6 @@ inline bool allocates_gradients(const Place& p) {
 
 /// Whether a micro-batch has a gradient shard of its own beside the kept one.
 inline bool adds_shards(const Place& p) {
-  constexpr int kShardedGradients = 2;
   return p.keeps.adds_shards && p.strategy.zero == kShardedGradients &&
          p.micro_batches > 1;
 }

@@ -300,7 +300,6 @@ Precision default_gradient(const EngineMemory& keeps,
 
 StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
                        const Strategy& strategy) {
-  constexpr int kShardedParameters = 3;
   const std::int64_t number = activation_bytes(workload.precision);
   const bool shards_are_stored =
       keeps.shards_are_master && strategy.zero >= kShardedParameters;

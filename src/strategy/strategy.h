@@ -157,6 +157,9 @@ struct Workload {
 int devices(const Strategy& strategy);
 /// global_batch / (data * micro_batch). Requires that it divides.
 int micro_batches(const Strategy& strategy, const Workload& workload);
+/// The ZeRO stages from which gradients, and then weights, are cut.
+constexpr int kShardedGradients = 2, kShardedParameters = 3;
+
 /// Ranks that share model states: 1 without ZeRO, else shard_group, else
 /// data * context.
 int zero_group(const Strategy& strategy);

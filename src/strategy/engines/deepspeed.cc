@@ -14,8 +14,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kShardedGradients = 2, kShardedParameters = 3;
-
 bool pipeline_zero_broken(const Setting&, const Strategy& s) {
   return s.pipeline > 1 && s.zero >= kShardedGradients;
 }

@@ -62,7 +62,6 @@ Misfit explain_shard(const Setting& g, const Strategy& s) {
 }
 
 bool parameters_replicated(const Setting&, const Strategy& s) {
-  constexpr int kShardedParameters = 3;
   return s.offload.parameters != OffloadTier::none &&
          s.zero != kShardedParameters;
 }
@@ -76,7 +75,6 @@ Misfit explain_parameters_replicated(const Setting&, const Strategy& s) {
 
 // hpZ, quantized weights and what ZeRO 3 gathers in elements.
 bool sharded_tuning_broken(const Setting&, const Strategy& s) {
-  constexpr int kShardedParameters = 3;
   if (s.zero == kShardedParameters) return false;
   const Tuning& t = s.tuning;
   return t.secondary > 0 || t.quantized_weights || t.prefetch || t.live ||
