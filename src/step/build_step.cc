@@ -64,7 +64,6 @@ class StepBuilder {
         micro_batches_(micro_batches),
         virtual_count_(s_.pipeline * s_.virtual_stages),
         beside_(reduces_beside(parts)),
-        keeps_whole_(keeps_stage_whole(parts.engine, parts.strategy)),
         forward_(ends_count()),
         backward_(ends_count()) {}
 
@@ -129,7 +128,6 @@ class StepBuilder {
   int micro_batches_;
   int virtual_count_;
   bool beside_;  // gradients are reduced beside backward
-  bool keeps_whole_;
   StepGraph::Builder builder_;
   std::vector<CachedChunk> cache_;
   std::vector<PassEnds> forward_, backward_;  // [virtual stage, micro-batch]
@@ -235,7 +233,7 @@ TaskId StepBuilder::gather(int stage, const Pass& pass,
                            const SegmentIds& segment) {
   if (segment.gather < 0 && segment.fetch_host < 0) return -1;
   const bool is_first = pass.part == PassPart::forward && pass.micro_batch == 0;
-  if (keeps_whole_ && !is_first) return -1;
+  if (!is_first && keeps_stage_whole(parts_.engine, s_)) return -1;
   TaskId ready = before_[0];
   if (segment.fetch_nvme >= 0)
     ready = add(segment.fetch_nvme, stage, Lane::nvme, TaskKind::transfer,

@@ -111,10 +111,9 @@ std::int64_t expert_zero_group(const Strategy& strategy);
 bool shards_weights(const Workload& workload, const Engine& engine,
                     const Strategy& strategy);
 
-/// Whether the ranks of a pipeline hold the weights and gradients of their
-/// whole stage from its first micro-batch to its last, which alone gathers and
-/// reduces
-/// (`EngineMemory::keeps_stage_gathered`).
+/// Whether ranks of a pipeline hold weights and gradients of their whole stage
+/// from its first micro-batch, which alone gathers, to its last, which alone
+/// reduces: `EngineMemory::keeps_stage_gathered`.
 bool keeps_stage_whole(const Engine& engine, const Strategy& strategy);
 
 /// Bytes of `count` frozen weights of linear layers as they are stored.
