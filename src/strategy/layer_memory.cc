@@ -385,35 +385,10 @@ Recompute within_layer(const Recompute& recompute) {
 // Source: torchtitan, components/loss.py (ChunkedLossWrapper).
 constexpr std::int64_t kLossChunks = 8;
 
-/// Bytes per logit: what the loss keeps, and all of it at its peak.
-Parts loss_bytes(LossKernel kernel, std::int64_t number) {
-  const bool is_fp32 = number == kFp32;
-  const std::int64_t eager = is_fp32 ? 3 * kFp32 : 2 * (number + kFp32);
-  switch (kernel) {
-    case LossKernel::fused:
-      return {number, number};
-    case LossKernel::compiled:
-      return {number, 2 * number};
-    case LossKernel::upcast:
-      return {2 * kFp32, (is_fp32 ? 4 : 5) * kFp32};
-    case LossKernel::vocab_parallel:
-      return {kFp32, is_fp32 ? kFp32 : number + kFp32};
-    case LossKernel::eager:
-      return {kFp32, eager};
-    case LossKernel::uncast:
-      return {number, 4 * number};
-    case LossKernel::chunked:
-      return {0, divide_up(eager, kLossChunks)};
-    case LossKernel::fused_linear:
-      break;
-  }
-  return {};
-}
-
 /// Logits of so many tokens at a time that they take no more than the hidden
 /// states, whose gradient is kept. Source: linkedin/Liger-Kernel,
 /// src/liger_kernel/ops/fused_linear_cross_entropy.py.
-Parts fused_linear_bytes(const Cut& cut, std::int64_t vocab) {
+Parts fused_linear_loss(const Cut& cut, std::int64_t vocab) {
   const std::int64_t gradient = cut.per_token(cut.number * cut.hidden);
   const std::int64_t tokens = cut.per_token(1);
   const auto chunk =
@@ -422,11 +397,35 @@ Parts fused_linear_bytes(const Cut& cut, std::int64_t vocab) {
   return {gradient, gradient + cut.number * std::min(tokens, chunk) * vocab};
 }
 
+/// What the loss keeps of the logits of `vocab` words, and all of it at its
+/// peak.
 Parts loss_parts(LossKernel kernel, const Cut& cut, std::int64_t vocab) {
-  if (kernel == LossKernel::fused_linear) return fused_linear_bytes(cut, vocab);
-  const Parts each = loss_bytes(kernel, cut.number);
-  const std::int64_t logits = cut.per_token(vocab);
-  return {each.saved * logits, each.working * logits};
+  const std::int64_t number = cut.number;
+  const bool is_fp32 = number == kFp32;
+  const std::int64_t eager = is_fp32 ? 3 * kFp32 : 2 * (number + kFp32);
+  const auto bytes_a_logit = [&](std::int64_t saved, std::int64_t working) {
+    const std::int64_t logits = cut.per_token(vocab);
+    return Parts{saved * logits, working * logits};
+  };
+  switch (kernel) {
+    case LossKernel::fused:
+      return bytes_a_logit(number, number);
+    case LossKernel::compiled:
+      return bytes_a_logit(number, 2 * number);
+    case LossKernel::upcast:
+      return bytes_a_logit(2 * kFp32, (is_fp32 ? 4 : 5) * kFp32);
+    case LossKernel::vocab_parallel:
+      return bytes_a_logit(kFp32, is_fp32 ? kFp32 : number + kFp32);
+    case LossKernel::eager:
+      return bytes_a_logit(kFp32, eager);
+    case LossKernel::uncast:
+      return bytes_a_logit(number, 4 * number);
+    case LossKernel::chunked:
+      return bytes_a_logit(0, divide_up(eager, kLossChunks));
+    case LossKernel::fused_linear:
+      return fused_linear_loss(cut, vocab);
+  }
+  return {};
 }
 
 /// What torchtitan's op-level recomputation keeps: a layer's input, the output
