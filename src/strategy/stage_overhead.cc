@@ -89,6 +89,14 @@ void hold_buckets(const Place& p, Ledger& book) {
                  {from, Phase::reduce}, "gradient buckets", p.keeps.source));
 }
 
+/// What a meter above `allocated` shows beside the tensors.
+void hold_shown(Ledger& book, Meter meter, Lifetime life, Bytes bytes,
+                const char* what, const char* source) {
+  Holding holding = on_device(Term::overhead, bytes.value, life, what, source);
+  holding.meter = meter;
+  hold(book, holding);
+}
+
 /// Gradients that backward allocates find the blocks of equal checkpoints free
 /// again, but not those of the many sizes that a layer saves: the allocator
 /// reserves them beside all activations. Measured: Llama 2 7B with full
@@ -97,10 +105,9 @@ void hold_buckets(const Place& p, Ledger& book) {
 /// (torchtitan, benchmarks/llama3_h100_202412_torchtitan.md).
 void hold_unplaced_gradients(const Place& p, Ledger& book) {
   if (!allocates_gradients(p) || recomputes_layers(p.strategy)) return;
-  Holding holding = on_device(Term::overhead, p.bytes.gradient * p.owned(),
-                              kPasses, "reserved for gradients", kTorch);
-  holding.meter = Meter::reserved;
-  hold(book, holding);
+  hold_shown(book, Meter::reserved, kPasses,
+             Bytes{p.bytes.gradient * p.owned()}, "reserved for gradients",
+             kTorch);
 }
 
 /// Blocks that the loss left behind at other lengths: its tensors, the largest
@@ -111,10 +118,8 @@ void hold_unplaced_gradients(const Place& p, Ledger& book) {
 void hold_other_lengths(const Place& p, Ledger& book) {
   const bool is_varied = p.setting.workload.lengths == Lengths::varied;
   if (!is_varied || !p.shape.has_head() || p.engine.executed) return;
-  Holding holding = on_device(Term::overhead, p.sizes.ends.logits.value,
-                              kWholeStep, "left by other lengths", kTorch);
-  holding.meter = Meter::reserved;
-  hold(book, holding);
+  hold_shown(book, Meter::reserved, kWholeStep, p.sizes.ends.logits,
+             "left by other lengths", kTorch);
 }
 
 /// What compression left out of one step is added to the next. Source: Lin et
@@ -191,20 +196,16 @@ void hold_buffers(const Place& p, Ledger& book) {
 }
 
 void hold_overhead(const Place& p, Ledger& book) {
-  const auto outside = [&](Bytes bytes, const char* what, const char* source,
-                           Meter meter) {
-    Holding holding =
-        on_device(Term::overhead, bytes.value, kWholeStep, what, source);
-    holding.meter = meter;
-    hold(book, holding);
-  };
-  outside(most_in_motion(book) / p.keeps.slack_over, "allocator fragmentation",
-          kTorch, Meter::reserved);
+  hold_shown(book, Meter::reserved, kWholeStep,
+             most_in_motion(book) / p.keeps.slack_over,
+             "allocator fragmentation", kTorch);
   hold_unplaced_gradients(p, book);
   hold_other_lengths(p, book);
-  outside(kContext, "CUDA context", "stas00/ml-engineering", Meter::driver);
+  hold_shown(book, Meter::driver, kWholeStep, kContext, "CUDA context",
+             "stas00/ml-engineering");
   for (const Communicator& each : communicators(p.setting.cluster, p.strategy))
-    outside(each.bytes, each.what, each.source, Meter::driver);
+    hold_shown(book, Meter::driver, kWholeStep, each.bytes, each.what,
+               each.source);
 }
 
 }  // namespace ztplan
