@@ -10,8 +10,10 @@ bool names_parts(const Recompute& recompute) {
   });
 }
 
-bool names_modules(const Recompute& r) {
-  return r.mla_up_proj || r.mlp || r.moe || r.shared_experts;
+bool names_modules(const Recompute& recompute) {
+  return std::ranges::any_of(kRecomputedParts, [&](const RecomputedPart& part) {
+    return part.is_module && recompute.*part.flag;
+  });
 }
 
 int recomputed_layers(const Strategy& strategy, const ChunkShape& chunk) {

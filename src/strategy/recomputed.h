@@ -15,6 +15,7 @@ namespace ztplan {
 struct RecomputedPart {
   std::string_view text, megatron;
   bool Recompute::*flag;
+  bool is_module = false;  // run again whole, products and collectives too
 };
 
 /// In the order that they are written in. `op` is none: it stands alone.
@@ -22,17 +23,14 @@ constexpr RecomputedPart kRecomputedParts[] = {
     {"attention", "core_attn", &Recompute::attention},
     {"norms", "layernorm", &Recompute::norms},
     {"activation", "moe_act", &Recompute::activation},
-    {"mla_up_proj", "mla_up_proj", &Recompute::mla_up_proj},
-    {"mlp", "mlp", &Recompute::mlp},
-    {"moe", "moe", &Recompute::moe},
-    {"shared_experts", "shared_experts", &Recompute::shared_experts},
+    {"mla_up_proj", "mla_up_proj", &Recompute::mla_up_proj, true},
+    {"mlp", "mlp", &Recompute::mlp, true},
+    {"moe", "moe", &Recompute::moe, true},
+    {"shared_experts", "shared_experts", &Recompute::shared_experts, true},
 };
 
-/// Whether any of them is named.
+/// Whether any of them is named, and whether any module is.
 bool names_parts(const Recompute& recompute);
-
-/// Whether any module is that Megatron-LM runs again whole, products and
-/// collectives too: mla_up_proj, mlp, moe, shared_experts.
 bool names_modules(const Recompute& recompute);
 
 /// Layers of `chunk` that are recomputed whole: none, `recompute.layers` of
