@@ -105,8 +105,8 @@ Readiness get_ready_in_turn(const Flags& flags, Communicator& all) {
 /// What rank 0 makes of what all have told: the rank that is to speak and the
 /// exit code of all, or no rank where all are ready.
 struct Ruling {
-  float speaker = -1;
-  float exit = 0;
+  int speaker = -1;
+  Exit exit = Exit::yes;
 };
 
 Ruling ruling_of(const std::vector<std::string>& told) {
@@ -115,13 +115,12 @@ Ruling ruling_of(const std::vector<std::string>& told) {
   };
   const auto first = std::ranges::find_if(told, failed);
   if (first != told.end())
-    return {static_cast<float>(first - told.begin()),
-            static_cast<float>((*first)[0] - '0')};
+    return {static_cast<int>(first - told.begin()),
+            static_cast<Exit>((*first)[0] - '0')};
   const auto other = std::ranges::find_if(
       told, [&](const std::string& text) { return text != told[0]; });
   if (other == told.end()) return {};
-  return {static_cast<float>(other - told.begin()),
-          static_cast<float>(Exit::bad_input)};
+  return {static_cast<int>(other - told.begin()), Exit::bad_input};
 }
 
 Ruling agree(Communicator& all, Device& device, const Readiness& mine) {
@@ -131,8 +130,7 @@ Ruling agree(Communicator& all, Device& device, const Readiness& mine) {
                              : fmt::format("{}", static_cast<int>(mine.exit)));
   Ruling ruling;
   if (all.rank() == 0) ruling = ruling_of(told);
-  const Array words{reinterpret_cast<std::byte*>(&ruling), 2, Precision::fp32};
-  all.broadcast(Lane::compute, words, 0);
+  all.broadcast(Lane::compute, bytes_at(&ruling, sizeof ruling), 0);
   device.synchronize();
   return ruling;
 }
@@ -184,10 +182,9 @@ Exit run_processes(const Flags& flags, const Console& console,
   const Readiness mine = get_ready_in_turn(flags, *all);
   const Ruling ruling = agree(*all, *device, mine);
   if (ruling.speaker >= 0) {
-    if (ruling.speaker == static_cast<float>(world->rank()))
-      speak(mine, world->rank(), console);
+    if (ruling.speaker == world->rank()) speak(mine, world->rank(), console);
     all->barrier(Lane::compute);  // it has spoken before any ends
-    return static_cast<Exit>(ruling.exit);
+    return ruling.exit;
   }
   const TrainingOutcome outcome = train(*world, *mine.setup, console);
   if (world->rank() == 0) return conclude(*mine.setup, outcome, flags, console);

@@ -18,6 +18,11 @@ struct Array {
   bool empty() const { return size == 0; }
 };
 
+/// `size` bytes from `data` on: fp8 takes one byte an element.
+inline Array bytes_at(void* data, std::int64_t size) {
+  return {static_cast<std::byte*>(data), size, Precision::fp8};
+}
+
 /// `rows` x `columns`, row by row, `stride` elements apart.
 struct Matrix {
   std::byte* data = nullptr;

@@ -4,23 +4,14 @@
 #include <utility>
 
 namespace ztplan {
-namespace {
-
-/// fp8 is one byte an element.
-Array bytes_at(void* data, std::size_t size) {
-  return {static_cast<std::byte*>(data), static_cast<std::int64_t>(size),
-          Precision::fp8};
-}
-
-}  // namespace
-
 std::vector<std::string> gather_texts(Communicator& world, Device& device,
                                       std::string mine) {
   const auto ranks = static_cast<std::size_t>(world.size());
   std::uint64_t size = mine.size();
   std::vector<std::uint64_t> sizes(ranks);
-  world.all_gather(Lane::compute, bytes_at(&size, sizeof size),
-                   bytes_at(sizes.data(), ranks * sizeof size));
+  world.all_gather(
+      Lane::compute, bytes_at(&size, sizeof size),
+      bytes_at(sizes.data(), std::ssize(sizes) * std::int64_t{sizeof size}));
   device.synchronize();
   std::vector<std::string> all;
   std::vector<Message> sends, receives;
@@ -29,9 +20,9 @@ std::vector<std::string> gather_texts(Communicator& world, Device& device,
     all[0] = std::move(mine);
     for (std::size_t i = 1; i < ranks; ++i)
       receives.push_back(
-          {static_cast<int>(i), bytes_at(all[i].data(), all[i].size())});
+          {static_cast<int>(i), bytes_at(all[i].data(), std::ssize(all[i]))});
   } else {
-    sends.push_back({0, bytes_at(mine.data(), mine.size())});
+    sends.push_back({0, bytes_at(mine.data(), std::ssize(mine))});
   }
   world.exchange(Lane::compute, std::move(sends), std::move(receives));
   device.synchronize();

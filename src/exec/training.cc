@@ -138,9 +138,7 @@ class RankTraining {
       const auto whole = whole_checkpoints(options().path);
       if (!whole.empty()) newest = whole.back();
     }
-    const Array message{reinterpret_cast<std::byte*>(&newest), sizeof newest,
-                        Precision::fp8};  // of one byte
-    world_.broadcast(Lane::compute, message, 0);
+    world_.broadcast(Lane::compute, bytes_at(&newest, sizeof newest), 0);
     device_.synchronize();
     return newest;
   }

@@ -77,9 +77,8 @@ void meet(const Mail& mail, int tag) {
   std::vector<std::byte> tokens(static_cast<std::size_t>(mail.size()));
   std::vector<Array> in;
   in.reserve(tokens.size());
-  for (std::byte& each : tokens) in.push_back({&each, 1, Precision::fp8});
-  mail.swap(std::vector<Array>(in.size(), {&token, 1, Precision::fp8}), in,
-            tag);
+  for (std::byte& each : tokens) in.push_back(bytes_at(&each, 1));
+  mail.swap(std::vector<Array>(in.size(), bytes_at(&token, 1)), in, tag);
 }
 
 /// Tags of the next messages to, or from, each peer.
