@@ -49,21 +49,6 @@ double number_or(const char* flag, const std::string& typed, double usual,
   return typed.empty() ? usual : parse_number(flag, typed, 0, most);
 }
 
-}  // namespace
-
-std::chrono::milliseconds patience_of(const Flags& flags) {
-  constexpr double kMostSeconds = 30.0 * 24 * 3600;  // a month
-  if (flags.patience.empty()) return TrainingOptions{}.patience;
-  const Seconds typed = parse_seconds(flags.patience);
-  const auto patience =
-      std::chrono::duration<double>(std::min(kMostSeconds, typed.value));
-  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(patience);
-  if (whole.count() > 0) return whole;
-  throw Error("--patience 0s ends every run", "seconds or minutes, as 10min");
-}
-
-namespace {
-
 TrainingOptions options_of(const Flags& flags) {
   constexpr double kUsualRate = 3e-4, kFloorShare = 0.1;
   constexpr double kUsualDecay = 0.1, kUsualClip = 1, kMostClip = 1e6;
@@ -224,6 +209,17 @@ bool deviates(const RunAnswer& answer, double tolerance) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds patience_of(const Flags& flags) {
+  constexpr double kMostSeconds = 30.0 * 24 * 3600;  // a month
+  if (flags.patience.empty()) return TrainingOptions{}.patience;
+  const Seconds typed = parse_seconds(flags.patience);
+  const auto patience =
+      std::chrono::duration<double>(std::min(kMostSeconds, typed.value));
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(patience);
+  if (whole.count() > 0) return whole;
+  throw Error("--patience 0s ends every run", "seconds or minutes, as 10min");
+}
 
 RunSetup set_up_run(const Flags& flags) {
   if (!flags.device.empty() && flags.device != "cpu")
