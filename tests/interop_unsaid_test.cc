@@ -13,14 +13,23 @@ using namespace ztplan;
 
 namespace {
 
-std::vector<std::string> unsaid(const char* format, const char* engine,
-                                const char* model, const char* strategy) {
+Emitted emitted(const char* format, const Question& question,
+                const char* strategy) {
+  const Plan plan = evaluate(question, find_engine(question.workload.engine),
+                             parse_strategy(strategy, 8));
+  return find_format(format).emit({question, plan, Launcher::torchrun});
+}
+
+Question asked_of(const char* engine, const char* model) {
   Question question = asked(model, "dgx-h100", 8, 1024, 64);
   question.engines = {&find_engine(engine)};
   question.workload.engine = engine;
-  const Plan plan =
-      evaluate(question, find_engine(engine), parse_strategy(strategy, 8));
-  return find_format(format).emit({question, plan, Launcher::torchrun}).unsaid;
+  return question;
+}
+
+std::vector<std::string> unsaid(const char* format, const char* engine,
+                                const char* model, const char* strategy) {
+  return emitted(format, asked_of(engine, model), strategy).unsaid;
 }
 
 bool names(const std::vector<std::string>& unsaid, std::string_view word) {
@@ -47,14 +56,9 @@ TEST_CASE("Megatron builds another model when a part has no argument") {
 // accelerate.yaml has no key for either: both are arguments of Accelerator.
 TEST_CASE("accelerate is told to reduce as often as was planned") {
   const auto of = [](const char* version) {
-    Question question = asked("llama3-8b", "dgx-h100", 8, 1024, 64);
+    Question question = asked_of("fsdp", "llama3-8b");
     question.workload.framework = load_framework(version);
-    const Engine& engine = find_engine("fsdp");
-    const Plan plan =
-        evaluate(question, engine, parse_strategy("dp=8,zero=3", 8));
-    return find_format("accelerate")
-        .emit({question, plan, Launcher::torchrun})
-        .unsaid;
+    return emitted("accelerate", question, "dp=8,zero=3").unsaid;
   };
   CHECK(names(of("torchtitan"), "num_steps=8, sync_each_batch=True"));
   CHECK(!names(of("accelerate"), "sync_each_batch"));
@@ -63,12 +67,7 @@ TEST_CASE("accelerate is told to reduce as often as was planned") {
 
 TEST_CASE("the README says what the files cannot, and args.sh what is free") {
   const auto files = [](const char* model) {
-    Question question = asked(model, "dgx-h100", 8, 1024, 64);
-    const Engine& engine = find_engine("megatron");
-    const Plan plan =
-        evaluate(question, engine, parse_strategy("dp=8,zero=1", 8));
-    return find_format("megatron")
-        .emit({question, plan, Launcher::torchrun})
+    return emitted("megatron", asked_of("megatron", model), "dp=8,zero=1")
         .files;
   };
   const auto text = [](const std::vector<EmittedFile>& all, const char* name) {
