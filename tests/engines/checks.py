@@ -62,6 +62,13 @@ def emit(target, engine, strategy, flags=None):
     return made
 
 
+def is_read_back(target, engine, name, strategy):
+    """`ztplan check` reads the emitted file of that name."""
+    ztplan("check", str(emit(target, engine, strategy) / name), "--model",
+           USUAL["--model"], "--gpus", USUAL["--gpus"], "--seq",
+           USUAL["--seq"])
+
+
 def parameters(model):
     """Of a model of ztplan's, by name or config.json."""
     shown = json.loads(ztplan("models", "show", str(model), "--json"))

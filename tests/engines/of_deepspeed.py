@@ -3,7 +3,7 @@ it does not read, and through deepspeed.initialize on two processes."""
 
 import json
 
-from checks import check, emit, expect, name_of, run_on_two, ztplan
+from checks import check, emit, expect, is_read_back, name_of, run_on_two
 
 MIXTRAL = {"--model": "mixtral-8x7b"}
 CONFIGURATIONS = [
@@ -126,12 +126,6 @@ def trains(strategy, flags):
     return run_on_two("train_deepspeed.py", file)
 
 
-def is_read_back(strategy):
-    file = emit("deepspeed", "deepspeed", strategy) / "ds_config.json"
-    ztplan("check", str(file), "--model", "llama3-8b", "--gpus", "8", "--seq",
-           "2048")
-
-
 def check_all():
     for strategy, flags in CONFIGURATIONS:
         check(f"DeepSpeedConfig of {name_of(strategy, flags)}", accepts,
@@ -141,4 +135,5 @@ def check_all():
         check(f"deepspeed.initialize of {strategy}", trains, strategy, {})
     check("deepspeed.initialize of zero=2,offload=cpu", trains,
           "zero=2,offload=cpu,micro=2", {})
-    check("ztplan check of ds_config.json", is_read_back, "zero=3")
+    check("ztplan check of ds_config.json", is_read_back, "deepspeed",
+          "deepspeed", "ds_config.json", "zero=3")

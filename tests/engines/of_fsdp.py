@@ -4,7 +4,7 @@ launcher, train.toml through torchtitan's loader, fsdp.py on two processes."""
 import json
 import os
 
-from checks import check, emit, expect, name_of, run_on_two, ztplan
+from checks import check, emit, expect, is_read_back, name_of, run_on_two
 
 PLANS = [("zero=0", {}), ("zero=2", {}), ("zero=3", {}),
          ("zero=3,shard=4", {}), ("tp=2,zero=3", {}), ("cp=2,zero=3", {}),
@@ -126,12 +126,6 @@ def shards(strategy, flags):
     return run_on_two("train_fsdp.py", made)
 
 
-def is_read_back(target, name):
-    file = emit(target, "fsdp", "zero=3") / name
-    ztplan("check", str(file), "--model", "llama3-8b", "--gpus", "8", "--seq",
-           "2048")
-
-
 def check_all():
     for strategy, flags in PLANS + PRECISIONS:
         check(f"accelerate launch of {name_of(strategy, flags)}",
@@ -144,4 +138,5 @@ def check_all():
               flags)
     for target, name in (("accelerate", "accelerate.yaml"),
                          ("torchtitan", "train.toml"), ("fsdp", "fsdp.json")):
-        check(f"ztplan check of {name}", is_read_back, target, name)
+        check(f"ztplan check of {name}", is_read_back, target, "fsdp",
+              name, "zero=3")

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import shlex
 
-from checks import check, emit, expect, name_of, parameters, ztplan
+from checks import check, emit, expect, is_read_back, name_of, parameters
 
 PLANS = [
     ("zero=0", {}), ("zero=1", {}), ("zero=1,shard=4", {}),
@@ -266,12 +266,6 @@ def says_what_is_missing(model, word):
         raise AssertionError(f"nothing unsaid about {word}: {unsaid}")
 
 
-def is_read_back(strategy):
-    file = emit("megatron", "megatron", strategy) / "args.sh"
-    ztplan("check", str(file), "--model", "llama3-8b", "--gpus", "8", "--seq",
-           "2048")
-
-
 def check_all():
     for strategy, flags in PLANS:
         check(f"Megatron's dataclasses of {name_of(strategy, flags)}", accepts,
@@ -284,4 +278,5 @@ def check_all():
     for model, word in UNSAID.items():
         check(f"emit for Megatron says what it leaves out of {model}",
               says_what_is_missing, model, word)
-    check("ztplan check of args.sh", is_read_back, "zero=1")
+    check("ztplan check of args.sh", is_read_back, "megatron", "megatron",
+          "args.sh", "zero=1")
