@@ -67,6 +67,10 @@ bool notes_say(const CsvRow& row, std::string_view words) {
   return says(folded(row.get("notes")), folded(words));
 }
 
+bool is_of_megatron_bridge(const CsvRow& row) {
+  return row.get("source").starts_with("megatron-bridge");
+}
+
 std::optional<int> noted_number(const CsvRow& row, std::string_view words) {
   const std::string notes = folded(row.get("notes"));
   const std::size_t at = notes.find(folded(words));

@@ -36,6 +36,9 @@ bool says(std::string_view text, std::string_view words);
 /// Whether the row's notes hold `words`, in any case.
 bool notes_say(const CsvRow& row, std::string_view words);
 
+/// Whether the row is of one of Megatron Bridge's own tables.
+bool is_of_megatron_bridge(const CsvRow& row);
+
 /// The whole number that follows `words` in the notes: "top-8" after "top-".
 std::optional<int> noted_number(const CsvRow& row, std::string_view words);
 

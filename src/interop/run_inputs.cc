@@ -43,11 +43,10 @@ bool has_experts(const ModelSpec& model) {
 
 std::string question_text(const TrainingRun& run) {
   const Question& q = run.question;
-  return fmt::format("{} on {} x {}, {} tokens x {}, {}, {} {}", q.model.name,
+  return fmt::format("{} on {} x {}, {} tokens x {}, {} {}", q.model.name,
                      q.cluster.devices, q.cluster.device.id,
                      q.workload.sequence, q.workload.global_batch,
-                     to_text(q.workload.precision), q.workload.framework.id,
-                     run.software);
+                     q.workload.framework.id, run.variant);
 }
 
 std::vector<RunInput> inputs_of_run(const TrainingRun& run) {

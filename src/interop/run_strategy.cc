@@ -161,8 +161,7 @@ void cut_stages(const CsvRow& row, Strategy& s, int layers) {
   s.ends_as_layers = false;
   const int chunks = s.pipeline * s.virtual_stages;
   if (layers < chunks) return;
-  const bool is_recipe = row.get("source").starts_with("megatron-bridge");
-  s.stage_layers = is_recipe || s.virtual_stages > 1
+  s.stage_layers = is_of_megatron_bridge(row) || s.virtual_stages > 1
                        ? filled_chunks(layers, chunks)
                        : uneven_stages(layers, chunks);
 }

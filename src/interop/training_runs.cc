@@ -222,11 +222,10 @@ const MemoryBreakdown& shown_stage(const TrainingRun& run, const Plan& plan) {
       [&](const MemoryBreakdown& stage) { return shown_by(run.meter, stage); });
 }
 
-/// What a meter read over a whole run shows of its start, where every rank
-/// reads all weights.
-Bytes shown_while_loading(const TrainingRun& run, Meter meter, const Plan& plan,
-                          const MemoryBreakdown& stage) {
-  const Question& q = run.question;
+/// Of a device before its first step, as the driver shows it, where every rank
+/// reads all weights; nothing elsewhere.
+Bytes taken_by_loading(const Question& q, const Plan& plan,
+                       const MemoryBreakdown& stage) {
   if (q.workload.loading != Loading::replicated) return {};
   const Setting setting{q.model, q.cluster, q.workload};
   const LayerKinds kinds = layer_kinds(q.model);
@@ -234,20 +233,17 @@ Bytes shown_while_loading(const TrainingRun& run, Meter meter, const Plan& plan,
       stage_shapes(kinds, plan.strategy)[static_cast<std::size_t>(stage.stage)];
   const StageSizes sizes =
       stage_sizes(setting, *plan.engine, kinds, plan.strategy);
-  const Bytes loading =
-      load_peak(setting, *plan.engine, stage_share(setting, sizes, shape),
-                plan.strategy)
-          .device;
-  const Bytes outside = driver_shown(stage) - reserved(stage);
-  return meter == Meter::driver ? loading : loading - outside;
+  return load_peak(setting, *plan.engine, stage_share(setting, sizes, shape),
+                   plan.strategy)
+      .device;
 }
 
-/// Of the steps, and of loading before them.
-Fit fit_over_run(const TrainingRun& run, const Plan& plan) {
-  const Bytes loading =
-      shown_while_loading(run, Meter::driver, plan, plan.memory);
-  return loading > plan.capacity ? Fit::does_not_fit
-                                 : fit_of(run.question, plan);
+/// What a meter shows that was read over a whole run: its steps, and `loading`
+/// before them.
+Bytes shown_over_run(Meter meter, const MemoryBreakdown& stage, Bytes loading) {
+  const Bytes outside = driver_shown(stage) - reserved(stage);
+  return std::max(shown_by(meter, stage),
+                  meter == Meter::driver ? loading : loading - outside);
 }
 
 const Engine& engine_of(const TrainingRun& run) {
@@ -276,16 +272,16 @@ RunResult predict(const CsvRow& row, const std::vector<ModelSpec>& known) {
     if (run.states_layout) result.question = question_text(run);
     result.inputs = inputs_of_run(run);
     result.ran_out = run.ran_out;
-    result.fit = fit_over_run(run, plan);
     result.measured_step = run.step;
     result.measured_peak = run.peak;
     result.predicted_step = plan.time.total();
     result.low_step = plan.low;
     result.high_step = plan.high;
     const MemoryBreakdown& stage = shown_stage(run, plan);
-    result.predicted_peak =
-        std::max(shown_by(run.meter, stage),
-                 shown_while_loading(run, run.meter, plan, stage));
+    const Bytes loading = taken_by_loading(run.question, plan, stage);
+    result.fit = loading > plan.capacity ? Fit::does_not_fit
+                                         : fit_of(run.question, plan);
+    result.predicted_peak = shown_over_run(run.meter, stage, loading);
     const PeakInterval peak = peak_interval(
         *result.predicted_peak,
         run.names_meter ? std::optional(run.meter) : std::nullopt);
@@ -342,7 +338,7 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
                                        framework, workload.precision);
   workload.loading = facts.loading;
   workload.lengths = facts.lengths;
-  if (row.get("source").starts_with("megatron-bridge"))
+  if (is_of_megatron_bridge(row))
     set_bridge_recipe(run.question.model, workload);
   read_notes(row, workload);
   run.step = measured_step(row, run.question.workload, used);
@@ -351,10 +347,10 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   run.names_meter = run.meter != Meter::reserved || notes_say(row, "reserved");
   run.last_stage = notes_say(row, "(last) rank");
   run.states_layout = !folded(row.get("micro_batch")).empty();
-  run.software = row.get("precision");
+  run.variant = row.get("precision");
   if (facts.compares_software) {
     const std::string_view notes = row.get("notes");
-    run.software += notes.substr(0, notes.find(';'));
+    run.variant += notes.substr(0, notes.find(';'));
   }
   run.ran_out = !run.step && !run.peak && says_it_ran_out(row);
   check_measured(run);

@@ -28,7 +28,7 @@ struct TrainingRun {
   bool last_stage = false;        // `peak` is of the last stage, not the most
   bool ran_out = false;           // of memory: neither was measured
   bool states_layout = true;      // its micro-batch too
-  std::string software;  // its numbers by name, the release where several ran
+  std::string variant;  // its numbers by name; of several releases, which
 };
 
 /// Throws `Error` naming the columns that are missing: model, gpu, gpus and
