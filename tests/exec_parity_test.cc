@@ -130,6 +130,28 @@ TEST_CASE("exec: every way to cut a model trains it alike") {
   }
 }
 
+TEST_CASE("exec: what several ranks hold is compared after every step") {
+  // Queries and outputs, keys and values, the MLP: matrices of a layer.
+  constexpr std::int64_t kNorms = (4 * 2 + 1) * 32;
+  constexpr std::int64_t kTables = 2 * 64 * 32;  // 60 words, padded
+  constexpr std::int64_t kAll =
+      4 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + kNorms + kTables;
+  struct Row {
+    const char* strategy;
+    std::int64_t compared;  // after a step
+  };
+  for (const Row& row :
+       {Row{"dp=1", 0}, Row{"dp=2", kAll}, Row{"dp=4,zero=2", 3 * kAll},
+        Row{"dp=2,zero=3", 0}, Row{"dp=4,zero=3,shard=2", kAll},
+        Row{"dp=4,zero=3,shard=2,offload=cpu+parameters", kAll},
+        Row{"tp=2,dp=1", kNorms}, Row{"pp=2,dp=2", kAll}}) {
+    CAPTURE(row.strategy);
+    const Training ran = train({.model = kLlama, .strategy = row.strategy});
+    CHECK(ran.compared == 3 * row.compared);
+    check_planned(ran);
+  }
+}
+
 TEST_CASE("exec: experts anywhere train alike") {
   const Training expected = train({.model = kMoe, .strategy = "dp=1"});
   check_planned(expected);

@@ -13,6 +13,7 @@
 #include "exec/thread_communicator.h"
 #include "spec/catalog.h"
 #include "step/build_step.h"
+#include "support/replicas.h"
 #include "support/temporary_directory.h"
 
 namespace ztplan {
@@ -86,6 +87,7 @@ class Trainer {
     workload_.gradient = Precision::fp32;
     workload_.engine = "native";
     workload_.framework = framework();
+    replicas_.resize(static_cast<std::size_t>(what.steps));
   }
 
   bool is_legal() const {
@@ -103,6 +105,11 @@ class Trainer {
       threads.emplace_back([&, rank] { guarded(world, rank); });
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
+    for (const Replicas& replicas : replicas_) {
+      result_.compared += replicas.compared();
+      for (const std::string& name : replicas.differing())
+        result_.differences.push_back("ranks hold unequal " + name);
+    }
     return std::move(result_);
   }
 
@@ -143,6 +150,7 @@ class Trainer {
         result_.gradient_norms.push_back(result.gradient_norm);
       }
       collect(rank, step);
+      hold(rank, step);
     }
     const std::lock_guard lock(mutex_);
     compare_calls(rank, world.rank());
@@ -170,6 +178,27 @@ class Trainer {
           states(StateKind::master, &WholeTensor::weights);
           states(StateKind::first_moment, &WholeTensor::first_moment);
           states(StateKind::second_moment, &WholeTensor::second_moment);
+        }
+  }
+
+  /// Weights of this rank after a step, to be compared with those of others.
+  void hold(RankEngine& rank, int step) {
+    for (const auto& chunk : rank.units().chunks)
+      for (const Unit& unit : chunk)
+        for (const FlatState& flat : unit.flats) {
+          const StageStates::Shard shard = rank.states().shard_of(flat);
+          Replicas& replicas = replicas_[static_cast<std::size_t>(step)];
+          if (shard.weights.data != nullptr) {
+            replicas.hold(flat, shard.weights, shard.rank, strategy_.zero == 3);
+            continue;
+          }
+          // Weights that are away are as their masters.
+          std::vector<float> masters =
+              rank.states().read_states(flat, StateKind::master);
+          replicas.hold(flat,
+                        {reinterpret_cast<std::byte*>(masters.data()),
+                         flat.shard, Precision::fp32},
+                        shard.rank, true);
         }
   }
 
@@ -246,6 +275,7 @@ class Trainer {
   std::mutex mutex_;
   Training result_;
   std::exception_ptr failure_;
+  std::vector<Replicas> replicas_;  // by step
 };
 
 }  // namespace

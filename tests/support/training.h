@@ -33,7 +33,10 @@ struct Training {
   std::map<std::string, WholeTensor> tensors;  // by name
   std::vector<std::string> differences;  // between what was planned and ran:
                                          // calls and bytes of collectives, peak
-                                         // bytes by term, of every rank
+                                         // bytes by term, of every rank; and
+                                         // weights that ranks hold unequally
+  std::int64_t compared = 0;  // elements of weights, with another rank's, after
+                              // every step
 };
 
 /// Whether the executor runs it, on at most `most` ranks.
