@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/json.h"
@@ -172,7 +173,7 @@ TEST_CASE("faults: a loss that is no number ends the run") {
   write_sick_weights(here);
   const std::string words = kThreeRanks + "--steps 3 --checkpoint saved ";
   const std::string sick = words + "--weights sick.safetensors";
-  const std::string says = "step 1: the loss is";
+  const std::string says = "step 1: the loss is nan and its gradients";
   const Run threads = run_threads(here, sick);
   CHECK(threads.exit_code == 1);
   CHECK(times_said(threads, says) == 1);
@@ -184,6 +185,24 @@ TEST_CASE("faults: a loss that is no number ends the run") {
   for (const char* rank : {"rank 0: ", "error: rank 1: ", "error: rank 2: "})
     CHECK(times_said(processes, rank) == 1);
   CHECK(run_threads(here, words + "--resume").exit_code == 0);
+}
+
+TEST_CASE("faults: a drive without room for offloaded states is full") {
+  TemporaryDirectory here;
+  std::filesystem::create_directory(here.file("states"));
+  // No file grows beyond what states of this model take.
+  const Run run = run_line_in(
+      here, "/usr/bin/env prlimit --fsize=20000 " +
+                run_line(kSmallGpt +
+                         "--data text.txt --global-batch 4 --steps 2 --nvme "
+                         "1TB@2GB/s --strategy dp=2,zero=1,offload=nvme "
+                         "--offload-folder states --checkpoint saved"));
+  CHECK(run.exit_code == 1);
+  CHECK(times_said(run, "no room for offloaded states in") == 1);
+  CHECK(times_said(run, "free some space, or write to another disk") == 1);
+  CHECK(run.steps.empty());
+  CHECK(std::filesystem::is_empty(here.file("states")));
+  CHECK(whole_checkpoints(here.file("saved")).empty());
 }
 
 TEST_CASE("faults: threads that are killed or whose disk is full go on") {

@@ -6,11 +6,11 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/quote.h"
 #include "exec/crc32c.h"
+#include "exec/disk_failure.h"
 
 namespace ztplan {
 namespace {
@@ -44,9 +44,7 @@ DriveFile::DriveFile(const std::string& folder, std::int64_t size)
 DriveFile::~DriveFile() { ::close(descriptor_); }
 
 void DriveFile::fail(const char* what, int code) const {
-  throw Error(
-      fmt::format("{} {}: {}", what, quote(folder_), std::strerror(code)),
-      "another --offload-folder");
+  throw_disk_failure(fmt::format("{} {}", what, quote(folder_)), code);
 }
 
 void DriveFile::check(std::int64_t at, std::size_t size) const {

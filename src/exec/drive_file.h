@@ -18,7 +18,8 @@ inline constexpr std::int64_t kDriveAlignment = 4096;
 class DriveFile {
  public:
   /// A new file of `size` bytes in the folder. Throws `Error` when it cannot be
-  /// made or the drive has no room for it. Requires an aligned size.
+  /// made there, `Mishap` when the drive has no room for it. Requires an
+  /// aligned size.
   DriveFile(const std::string& folder, std::int64_t size);
   DriveFile(const DriveFile&) = delete;
   DriveFile& operator=(const DriveFile&) = delete;

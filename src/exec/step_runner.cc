@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -38,6 +39,11 @@ Sums sum_over(Device& device, const Peers& peers, const Sums& mine) {
     sum.squares += each.squares;
   }
   return sum;
+}
+
+/// What is no number has no sign to print.
+double plain(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
 }
 
 }  // namespace
@@ -232,9 +238,9 @@ void StepRunner::sum_norms() {
   Sums mine = fetch(context_.device, passes_.total_loss());
   if (context_.position.tensor > 0) mine.loss = 0;  // as on tensor rank 0
   const Sums sum = sum_over(context_.device, groups_.world, mine);
-  result_.loss = sum.loss / tokens();
+  result_.loss = plain(sum.loss / tokens());
   result_.gradient_norm =
-      static_cast<float>(std::sqrt(sum.squares) / numbers_.loss_scale);
+      static_cast<float>(plain(std::sqrt(sum.squares) / numbers_.loss_scale));
   result_.skipped = !std::isfinite(sum.squares);
   summed_ = true;
 }

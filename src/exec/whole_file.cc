@@ -1,53 +1,21 @@
 #include "exec/whole_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <iterator>
-#include <system_error>
 
-#include "base/error.h"
 #include "base/quote.h"
+#include "exec/disk_failure.h"
 
 namespace ztplan {
 namespace {
 
 constexpr mode_t kReadableByAll = 0644;
 
-/// Whether the path is to blame, and not the disk.
-bool is_bad_path(int code) {
-  constexpr int kCodes[] = {EACCES,  EPERM,        EROFS, ENOENT,
-                            ENOTDIR, ENAMETOOLONG, EISDIR};
-  return std::ranges::find(kCodes, code) != std::end(kCodes);
-}
-
-std::string hint_for(int code) {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "free some space, or write to another disk";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "name a directory you may write to";
-    case ENOENT:
-    case ENOTDIR:
-      return "make its directory first";
-    default:
-      return "";
-  }
-}
-
 [[noreturn]] void refuse_to_write(const std::string& path, int code) {
-  const std::string why = fmt::format("cannot write {}: {}", quote(path),
-                                      std::generic_category().message(code));
-  if (is_bad_path(code)) throw Error(why, hint_for(code));
-  throw Mishap(why, hint_for(code));
+  throw_disk_failure("cannot write " + quote(path), code);
 }
 
 }  // namespace

@@ -34,12 +34,12 @@ Run read_run(const CommandResult& result) {
   return ran;
 }
 
-Run run_in(const TemporaryDirectory& here, const std::string& line) {
+}  // namespace
+
+Run run_line_in(const TemporaryDirectory& here, const std::string& line) {
   here.write("text.txt", small_text());
   return read_run(run_command(shell_words(line), here.path()));
 }
-
-}  // namespace
 
 bool can_start_processes() {
   const bool can = std::string_view(ZTPLAN_MPIRUN) != "";
@@ -75,12 +75,12 @@ std::string run_line(const std::string& words) {
 }
 
 Run run_threads(const TemporaryDirectory& here, const std::string& words) {
-  return run_in(here, run_line(words));
+  return run_line_in(here, run_line(words));
 }
 
 Run run_victim(const TemporaryDirectory& here, const std::string& fault,
                const std::string& words) {
-  return run_in(here, victim_line(here, fault) + run_line(words));
+  return run_line_in(here, victim_line(here, fault) + run_line(words));
 }
 
 Run run_processes(const TemporaryDirectory& here, int ranks,
@@ -89,8 +89,8 @@ Run run_processes(const TemporaryDirectory& here, int ranks,
 }
 
 Run run_mpirun(const TemporaryDirectory& here, const std::string& words) {
-  return run_in(here,
-                fmt::format("{}{} {}", kEnvironment, ZTPLAN_MPIRUN, words));
+  return run_line_in(
+      here, fmt::format("{}{} {}", kEnvironment, ZTPLAN_MPIRUN, words));
 }
 
 }  // namespace ztplan

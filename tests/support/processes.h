@@ -44,6 +44,9 @@ std::string victim_line(const TemporaryDirectory& here,
 Run run_victim(const TemporaryDirectory& here, const std::string& fault,
                const std::string& words);
 
+/// Any line of words, as `run_line` makes them.
+Run run_line_in(const TemporaryDirectory& here, const std::string& line);
+
 /// The command line of each, for those that mix them. `words` of mpirun end in
 /// the program that each process is.
 std::string run_line(const std::string& words);
