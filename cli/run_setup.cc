@@ -151,6 +151,7 @@ RunStep step_of(const StepReport& report, const Judged& judged,
   step.steps = steps;
   step.loss = report.result.loss;
   step.gradient_norm = report.result.gradient_norm;
+  step.balance = report.result.balance;
   step.learning_rate = report.learning_rate;
   step.seconds = report.seconds;
   step.predicted = judged.plan.time.total();

@@ -61,6 +61,9 @@ void check_same(const Training& expected, const Training& found,
     CHECK(relative(expected.gradient_norms[i], found.gradient_norms[i]) <=
           bound.scalar);
   }
+  REQUIRE(found.balances.size() == expected.balances.size());
+  for (std::size_t i = 0; i < expected.balances.size(); ++i)
+    CHECK(relative(expected.balances[i], found.balances[i]) <= bound.scalar);
   REQUIRE(found.tensors.size() == expected.tensors.size());
   for (const auto& entry : expected.tensors) {
     if (is_noise(entry.first) && bound.tensor > 0) continue;
@@ -155,6 +158,7 @@ TEST_CASE("exec: what several ranks hold is compared after every step") {
 TEST_CASE("exec: experts anywhere train alike") {
   const Training expected = train({.model = kMoe, .strategy = "dp=1"});
   check_planned(expected);
+  CHECK(expected.balances.size() == 3);
   for (const char* strategy :
        {"dp=2", "dp=2,ep=2,load=200", "dp=4,ep=4,load=400",
         "dp=4,ep=2,zero=1,load=200", "dp=4,ep=2,zero=3,load=200",

@@ -134,6 +134,31 @@ TEST_CASE("a router's gradient is the slope of weights and balance") {
   }
 }
 
+TEST_CASE("experts that get as much as they are given have a balance of 1") {
+  constexpr double kTokens = 6, kExperts = 4, kChosen = 2;
+  const double factor = kExperts / (kTokens * kChosen * kTokens);
+  struct Row {
+    Doubles counts, probabilities;  // of experts; of each token alike
+    double balance;
+  };
+  // All of the choices on two experts that have all of the probability: E / k.
+  for (const Row& row : {Row{{3, 3, 3, 3}, {0.25, 0.25, 0.25, 0.25}, 1},
+                         Row{{6, 6, 0, 0}, {0.5, 0.5, 0, 0}, 2},
+                         Row{{12, 0, 0, 0}, {1, 0, 0, 0}, 4},
+                         Row{{3, 3, 3, 3}, {0.125, 0.5, 0.25, 0.125}, 1}}) {
+    Tensor probabilities(6, 4, 5, Precision::fp32), counts = zero_tensor(1, 4);
+    Doubles all;
+    for (int token = 0; token < 6; ++token)
+      all.insert(all.end(), row.probabilities.begin(), row.probabilities.end());
+    probabilities.set(all);
+    counts.set(row.counts);
+    double sum = 10;
+    run_on_cpu(kernels::BalanceSum{probabilities.matrix(), counts.array(),
+                                   factor, &sum});
+    CHECK(sum - 10 == doctest::Approx(row.balance));
+  }
+}
+
 TEST_CASE("rows sent to experts and brought back are where they were") {
   // Token by token, copies go to places of their experts; place 4 stays empty.
   std::vector<std::int32_t> from{2, 0, 1, 0, -1, 2};

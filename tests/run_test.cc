@@ -66,6 +66,7 @@ TEST_CASE("run trains, and measures the bytes that were planned") {
   CHECK(ran.exit_code == 0);
   REQUIRE(ran.steps.size() == 12);
   CHECK(ran.steps[0].at("step") == 1);
+  CHECK_FALSE(ran.steps[0].contains("balance_loss"));  // no experts
   // Near the entropy of 256 equal bytes at first, well below it soon.
   CHECK(ran.steps[0].at("loss").get<double>() ==
         doctest::Approx(5.55).epsilon(0.02));
@@ -222,4 +223,28 @@ TEST_CASE("run writes a trace of what its stages did") {
   const json trace =
       json::parse(read_file(here.file("t.json"), Bytes{16 * kMiB}));
   CHECK(trace.at("traceEvents").size() > 20);
+}
+
+TEST_CASE("run tells how evenly experts are chosen") {
+  TemporaryDirectory here;
+  here.write("text.txt", text());
+  const std::string words =
+      "run --model llama:layers=2,hidden=32,heads=2,ffn=24,experts=4,top_k=2,"
+      "vocab=256 --seq 32 --global-batch 4 --precision fp32 --data text.txt "
+      "--steps 2 --strategy dp=2 --format ";
+  const auto print = [&](const std::string& format) {
+    return run_command(
+               shell_words(std::string(ZTPLAN_BINARY) + " " + words + format),
+               here.path())
+        .output;
+  };
+  std::istringstream lines(print("json"));
+  for (int i = 0; i < 2; ++i) {
+    std::string line;
+    std::getline(lines, line);
+    const double balance = json::parse(line).at("balance_loss");
+    CHECK(balance > 0.9);
+    CHECK(balance < 2);  // experts over choices: all on the same two
+  }
+  CHECK(print("table").find("  balance 1.0") != std::string::npos);
 }

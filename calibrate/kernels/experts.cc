@@ -97,6 +97,18 @@ void run(const RouteBackward& kernel) {
   }
 }
 
+void run(const BalanceSum& kernel) {
+  const float* const counts = floats(kernel.counts);
+  std::vector<float> scratch;
+  double sum = 0;
+  for (std::int64_t i = 0; i < kernel.probabilities.rows; ++i) {
+    const float* const token = read_row(kernel.probabilities, i, scratch);
+    for (std::int64_t e = 0; e < kernel.probabilities.columns; ++e)
+      sum += double{token[e]} * counts[e];
+  }
+  *kernel.sum += kernel.factor * sum;
+}
+
 void run(const GatherRows& kernel) {
   const std::int64_t columns = kernel.out.columns;
   std::vector<float> row(length(columns)), scratch;

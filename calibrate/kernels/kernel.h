@@ -227,6 +227,16 @@ struct RouteBackward {
   Array balance;
   bool normalize = true;
 };
+/// *sum += factor * the sum over tokens and experts e of probabilities[:, e] *
+/// counts[e], in double and in order: with E / (N k N) the balance loss, E
+/// sum_e f_e P_e, of N tokens whose k choices fell on experts `counts` times
+/// (Switch Transformers, arXiv 2101.03961, eq. 4-6).
+struct BalanceSum {
+  Matrix probabilities;  // fp32 [tokens, experts]
+  Array counts;          // fp32 [experts]
+  double factor = 1;
+  double* sum = nullptr;
+};
 /// out[i, :] = in[from[i], :], times factor[i] when given; 0 where from[i] < 0.
 struct GatherRows {
   Matrix in, out;
@@ -274,8 +284,8 @@ using Kernel = std::variant<
     kernels::ActivationBackward, kernels::LossMaximum, kernels::LossSum,
     kernels::LossTotal, kernels::LossGradient, kernels::AdamW,
     kernels::SquareSum, kernels::Route, kernels::RouteBackward,
-    kernels::GatherRows, kernels::ScatterRows, kernels::DotRows,
-    kernels::SelectLargest, kernels::AddAtPlaces>;
+    kernels::BalanceSum, kernels::GatherRows, kernels::ScatterRows,
+    kernels::DotRows, kernels::SelectLargest, kernels::AddAtPlaces>;
 
 /// Runs the kernel on the processor, now.
 void run_on_cpu(const Kernel& kernel);

@@ -31,6 +31,7 @@ void run(const AdamW& kernel);
 void run(const SquareSum& kernel);
 void run(const Route& kernel);
 void run(const RouteBackward& kernel);
+void run(const BalanceSum& kernel);
 void run(const GatherRows& kernel);
 void run(const ScatterRows& kernel);
 void run(const DotRows& kernel);

@@ -328,10 +328,11 @@ namespace {
 /// Gradient of the balance loss, E sum_e f_e P_e, with respect to a token's
 /// probability of an expert that `count` of N tokens' k choices fell on: E
 /// count / (N k) / N. Source: arXiv 2101.03961, equations 4 to 6.
-float balance_factor(const LayerPass& p) {
-  const auto tokens = static_cast<float>(p.n.tokens * p.context.context.size());
-  return p.context.balance * static_cast<float>(p.n.experts) /
-         (tokens * static_cast<float>(p.n.top_k) * tokens);
+double balance_factor(const LayerPass& p) {
+  const auto tokens =
+      static_cast<double>(p.n.tokens * p.context.context.size());
+  return static_cast<double>(p.n.experts) /
+         (tokens * static_cast<double>(p.n.top_k) * tokens);
 }
 
 /// Gradients of what was chosen: of each slot's weight, then of the logits.
@@ -345,13 +346,18 @@ Matrix router_backward(const LayerPass& p, const Matrix& out_gradient) {
       p.scratch.array(Scratch::slot_gradients, Precision::fp32);
   p.launch(Fill{by_slot, 0});
   p.launch(AddAtPlaces{by_row, p.saved.indices(Saved::slot), by_slot});
+  const Array counts = p.saved.array(Saved::balance, Precision::fp32);
+  const Matrix probabilities =
+      p.saved.matrix(Saved::router, p.n.experts, Precision::fp32);
+  p.launch(BalanceSum{probabilities, counts,
+                      p.context.balance_share * balance_factor(p),
+                      p.context.balance_sum});
   const Array balance = p.scratch.array(Scratch::balance, Precision::fp32);
-  p.launch(Scale{p.saved.array(Saved::balance, Precision::fp32), balance,
-                 balance_factor(p)});
+  p.launch(Scale{counts, balance,
+                 static_cast<float>(p.context.balance * balance_factor(p))});
   const Matrix logits =
       p.scratch.matrix(Scratch::logits, p.n.experts, p.dtype());
-  p.launch(RouteBackward{.probabilities = p.saved.matrix(
-                             Saved::router, p.n.experts, Precision::fp32),
+  p.launch(RouteBackward{.probabilities = probabilities,
                          .weights_gradient = as_matrix(by_slot, p.n.top_k),
                          .logits_gradient = logits,
                          .experts = p.saved.indices(Saved::chosen),

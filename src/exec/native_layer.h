@@ -31,6 +31,10 @@ struct RankContext {
   /// Of the balance loss (arXiv 2101.03961), per micro-batch, times what the
   /// loss is scaled by.
   float balance = 0;
+  /// Where its mean over the step's passes through expert layers is added up,
+  /// and the share of one pass through one of them.
+  double* balance_sum = nullptr;
+  double balance_share = 0;
   Precision dtype() const { return workload.precision; }
   /// Whether tensor ranks have a part of the stream's rows each.
   bool cuts_stream() const {

@@ -53,7 +53,8 @@ class StagePasses {
   void send_backward(Lane lane, const PassKey& key);
 
   /// On the device: the sum of the losses of this rank's tokens in this step,
-  /// and beside it room for the sum of squares of its gradients.
+  /// and beside it room for the sum of squares of its gradients and for the
+  /// balance of its experts.
   double* total_loss() const { return total_loss_; }
 
  private:

@@ -11,9 +11,9 @@ namespace {
 
 /// What one rank adds to the step's sums, as they lie on the device.
 struct Sums {
-  double loss = 0, squares = 0;
+  double loss = 0, squares = 0, balance = 0;
 };
-static_assert(sizeof(Sums) == 2 * sizeof(double));
+static_assert(sizeof(Sums) == 3 * sizeof(double));
 
 Sums fetch(Device& device, const double* sums) {
   Sums here;
@@ -37,6 +37,7 @@ Sums sum_over(Device& device, const Peers& peers, const Sums& mine) {
   for (const Sums& each : all) {
     sum.loss += each.loss;
     sum.squares += each.squares;
+    sum.balance += each.balance;
   }
   return sum;
 }
@@ -60,6 +61,8 @@ StepRunner::StepRunner(RankContext& context, const StepGraph& graph,
       stage_(stage),
       events_(graph.tasks().size(), -1),
       square_sum_(passes.total_loss() + 1) {
+  for (const LayerGroup& group : context.model.layers)
+    if (group.layer.ffn.is_moe()) expert_layers_ += group.count;
   lay_slots();
 }
 
@@ -233,7 +236,7 @@ void StepRunner::reduce(const Task& task) {
   states_.reduce(task.lane, chunk(task)[from], whole_slot, is_last(task));
 }
 
-/// Sums losses and squares over all ranks.
+/// Sums losses, squares and balance losses over all ranks.
 void StepRunner::sum_norms() {
   Sums mine = fetch(context_.device, passes_.total_loss());
   if (context_.position.tensor > 0) mine.loss = 0;  // as on tensor rank 0
@@ -241,6 +244,7 @@ void StepRunner::sum_norms() {
   result_.loss = plain(sum.loss / tokens());
   result_.gradient_norm =
       static_cast<float>(plain(std::sqrt(sum.squares) / numbers_.loss_scale));
+  if (expert_layers_ > 0) result_.balance = plain(sum.balance);
   result_.skipped = !std::isfinite(sum.squares);
   summed_ = true;
 }
@@ -326,16 +330,23 @@ void StepRunner::perform(const Task& task) {
   sent_ = context_.device.record(task.lane);
 }
 
+void StepRunner::set_balance() {
+  const int passes = micro_batches(context_.strategy, context_.workload) *
+                     context_.strategy.data;
+  context_.balance =
+      numbers_.balance * numbers_.loss_scale / static_cast<float>(passes);
+  context_.balance_sum = square_sum_ + 1;
+  if (expert_layers_ > 0)
+    context_.balance_share = 1 / static_cast<double>(passes * expert_layers_);
+}
+
 StepResult StepRunner::run(const TokenFeed& feed, const Numbers& numbers) {
   numbers_ = numbers;
   result_ = {};
   Device& device = context_.device;
   summed_ = false;
   gradient_slots_.clear();
-  const int passes = micro_batches(context_.strategy, context_.workload) *
-                     context_.strategy.data;
-  context_.balance =
-      numbers.balance * numbers.loss_scale / static_cast<float>(passes);
+  set_balance();
   passes_.begin_step(feed, static_cast<float>(numbers.loss_scale / tokens()));
   states_.zero_gradients(Lane::compute);
   context_.call_seconds = {};

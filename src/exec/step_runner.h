@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "exec/stage_passes.h"
@@ -21,9 +22,11 @@ struct RankGroups {
 /// Where a rank's time went: calls of its groups by their term, what it waited
 /// for other stages, its optimizer, and the rest as compute.
 struct StepResult {
-  double loss = 0;           // mean over the tokens of the global batch
-  double gradient_norm = 0;  // before clipping
-  bool skipped = false;      // gradients were not finite: nothing was stepped
+  double loss = 0;                // mean over the tokens of the global batch
+  double gradient_norm = 0;       // before clipping
+  std::optional<double> balance;  // balance loss, mean over passes through
+                                  // expert layers: 1 is even; none: no experts
+  bool skipped = false;  // gradients were not finite: nothing was stepped
   std::array<Seconds, kTimeTerms> terms{};
   std::vector<Span> spans;  // of this stage's tasks, by task; others empty
 };
@@ -72,6 +75,7 @@ class StepRunner {
   int slot(const Task& task) const;
   int take_gathered(const Task& task);
   double tokens() const;
+  void set_balance();
 
   RankContext& context_;
   const StepGraph& graph_;
@@ -84,6 +88,7 @@ class StepRunner {
   Numbers numbers_;
   StepResult result_;
   double* square_sum_;
+  std::int64_t expert_layers_ = 0;  // of the model
   bool summed_ = false;
   Clock::time_point start_;
   Seconds in_optimizer_, in_offload_;  // of a step, with no calls of groups

@@ -109,6 +109,7 @@ std::string step_json(const RunStep& step) {
   };
   number("loss", step.loss);
   number("gradient_norm", step.gradient_norm);
+  if (step.balance) number("balance_loss", *step.balance);
   json.field("learning_rate", step.learning_rate);
   json.field("seconds", step.seconds);
   json.field("tokens_per_second", step.tokens_per_second);
@@ -144,10 +145,11 @@ std::string render_run_start(const Asked& asked, const Plan& plan,
 std::string render_run_step(const RunStep& step, const Showing& showing) {
   if (is_json(showing)) return step_json(step);
   return fmt::format(
-      "step {}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {}  {:.4g} "
+      "step {}/{}  loss {:.4f}  norm {:.3f}{}  lr {:.2e}  {}  {:.4g} "
       "tokens/s{}\n",
-      step.step, step.steps, step.loss, step.gradient_norm, step.learning_rate,
-      text(step.seconds), step.tokens_per_second,
+      step.step, step.steps, step.loss, step.gradient_norm,
+      step.balance ? fmt::format("  balance {:.4f}", *step.balance) : "",
+      step.learning_rate, text(step.seconds), step.tokens_per_second,
       step.skipped ? "  skipped: gradients overflowed" : "");
 }
 

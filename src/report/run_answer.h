@@ -2,6 +2,7 @@
 // measured.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace ztplan {
 struct RunStep {
   std::int64_t step = 0, steps = 0;  // this one, from 1 on, and of all
   double loss = 0, gradient_norm = 0, learning_rate = 0;
+  std::optional<double> balance;  // of experts, where there are: 1 is even
   Seconds seconds, predicted;
   double tokens_per_second = 0, mfu = 0;
   bool skipped = false;  // gradients overflowed: nothing was stepped

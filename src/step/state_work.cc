@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kBucketPerRank = 1'000'000;
 constexpr int kSmallestMessage = 4;  // one fp32 number
-constexpr int kSums = 16;            // two numbers in double
+constexpr int kSums = 24;            // three numbers in double
 
 int weight_width(const Workload& workload) {
   return workload.precision == Precision::fp32 ? 4 : 2;
@@ -296,8 +296,8 @@ Recipe reduce_norm(const StepParts& parts) {
   Recipe recipe;
   recipe.name = "sum gradient norms";
   const Group all{devices(parts.strategy), 1};
-  // The executor adds ranks' sums in their own order: loss and squares, in
-  // double.
+  // The executor adds ranks' sums in their own order: loss, squares and
+  // the balance of experts, in double.
   if (parts.engine.executed)
     add(recipe, CollectiveOp::all_gather, all, Bytes{kSums} * all.size,
         Rings::planned);

@@ -52,7 +52,8 @@ constexpr int kOffloadSlices = 8;
 /// Elements of one: whole blocks of a drive, 4 KiB of 16-bit numbers.
 std::int64_t offload_slice(std::int64_t size);
 
-/// Sums of losses and of squares: two doubles, in a block of 64 bytes.
+/// Sums of losses, of squares and of balance losses: three doubles, in a block
+/// of 64 bytes.
 constexpr Bytes kNativeTotals{64};
 
 }  // namespace ztplan

@@ -148,6 +148,7 @@ class Trainer {
       if (world.rank() == 0) {
         result_.losses.push_back(result.loss);
         result_.gradient_norms.push_back(result.gradient_norm);
+        if (result.balance) result_.balances.push_back(*result.balance);
       }
       collect(rank, step);
       hold(rank, step);

@@ -30,6 +30,7 @@ struct WholeTensor {
 
 struct Training {
   std::vector<double> losses, gradient_norms;  // by step
+  std::vector<double> balances;                // likewise, of experts
   std::map<std::string, WholeTensor> tensors;  // by name
   std::vector<std::string> differences;  // between what was planned and ran:
                                          // calls and bytes of collectives, peak
