@@ -1,10 +1,13 @@
 #include "interop/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <sstream>
+#include <string>
 
 #include "base/error.h"
 #include "base/quote.h"
@@ -78,13 +81,41 @@ void refuse_other_encodings(std::string_view path, std::string_view text) {
   }
 }
 
-YAML::Node only_document(std::string_view path, std::string_view text) {
-  const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-  if (documents.size() > 1)
-    throw Error(
-        fmt::format("{} holds {} documents", quote(path), documents.size()),
-        "keep one: nothing after a line of ---");
-  return documents.empty() ? YAML::Node() : documents.front();
+/// The line on which the document read last begins.
+class LastDocument : public YAML::EventHandler {
+ public:
+  [[nodiscard]] int line() const { return line_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    line_ = mark.line + 1;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int line_ = 0;
+};
+
+/// YAML::LoadAll would not do: after "{a: 1}, b" yaml-cpp finds documents
+/// without end, none of which takes up the comma.
+void refuse_another_document(std::string_view path, const std::string& text) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  LastDocument last;
+  if (parser.HandleNextDocument(last) && parser.HandleNextDocument(last))
+    throw Error(fmt::format("{} holds more than one document: another begins "
+                            "on line {}",
+                            quote(path), last.line()),
+                "keep one");
 }
 
 }  // namespace
@@ -93,7 +124,9 @@ YAML::Node parse_yaml(std::string_view path, std::string_view text) {
   refuse_deep(path, text);
   refuse_other_encodings(path, text);
   try {
-    YAML::Node root = only_document(path, text);
+    const std::string whole(text);
+    refuse_another_document(path, whole);
+    YAML::Node root = YAML::Load(whole);
     if (!root.IsMap())
       throw Error(fmt::format("{} is no map of keys", quote(path)),
                   "as distributed_type: FSDP");
