@@ -35,11 +35,12 @@ struct SourceFacts {
 };
 // Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
 // (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
-// (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s. Recipes of
-// torchtune set enable_activation_checkpointing; litgpt's FSDP strategy
-// checkpoints every block and shards what each rank has read whole
-// (finetune/lora.py). ms-swift and litgpt train on samples as they come; PEFT's
-// comparison does too, but empties the allocator's cache between steps.
+// (README.md); VIA-Research/vTrain four HDR ports of 200 Gb/s; InternEvo 4 x
+// 100 Gb/s (doc/en/train_performance.md). Recipes of torchtune set
+// enable_activation_checkpointing; litgpt's FSDP strategy checkpoints every
+// block and shards what each rank has read whole (finetune/lora.py). ms-swift
+// and litgpt train on samples as they come; PEFT's comparison does too, but
+// empties the allocator's cache between steps.
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
     SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
@@ -78,7 +79,7 @@ constexpr std::array kSources = {
                 .recompute = "full",
                 .loading = Loading::replicated,
                 .lengths = Lengths::varied},
-    SourceFacts{"internevo", "internevo"},
+    SourceFacts{"internevo", "internevo", "4x100Gbps"},
     SourceFacts{"xtuner", "fsdp"},
 };
 
