@@ -124,8 +124,8 @@ void read_word(const std::string& typed, Value (*parse)(std::string_view),
 
 void read_states(const Flags& flags, Request& request) {
   read_word(flags.optimizer, parse_optimizer, request.optimizer);
-  read_word(flags.optimizer_dtype, parse_precision, request.moments);
-  read_word(flags.param_dtype, parse_precision, request.parameter);
+  read_word(flags.optimizer_dtype, parse_dtype, request.moments);
+  read_word(flags.param_dtype, parse_dtype, request.parameter);
   read_word(flags.lora, parse_adapters, request.adapters);
   read_word(flags.quantize, parse_quantize, request.quantize);
   read_word(flags.loss, parse_loss, request.loss);
@@ -147,7 +147,7 @@ void read_workload(const Flags& flags, Request& request) {
     request.precision = parse_precision(flags.precision);
   }
   if (!flags.grad_dtype.empty()) {
-    request.gradient = parse_precision(flags.grad_dtype);
+    request.gradient = parse_dtype(flags.grad_dtype);
   }
   if (!flags.attention.empty()) {
     request.attention = parse_attention(flags.attention);

@@ -60,7 +60,7 @@ constexpr Flag kTraining[] = {
          &Flags::global_batch),
     text("--tokens-per-batch", "N", "the same in tokens, as 4M",
          &Flags::tokens_per_batch),
-    text("--precision", "P", "bf16, fp16, fp32 or fp8 (default: bf16)",
+    text("--precision", "P", "bf16, fp16, fp32, fp8 or fp4 (default: bf16)",
          &Flags::precision),
     text("--grad-dtype", "P", "fp32 or bf16 gradients (default: fp32)",
          &Flags::grad_dtype),

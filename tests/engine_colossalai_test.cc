@@ -13,6 +13,10 @@ void moe(SettingCase& w) {
   w.model = small_moe();
 }
 void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
+void fp4(SettingCase& w) {
+  w.cluster.device.fp4 = 2 * w.cluster.device.fp8;
+  w.workload.precision = Precision::fp4;
+}
 void fp8_odd(SettingCase& w) {
   w.workload.precision = Precision::fp8;
   w.workload.sequence = 2044;
@@ -71,6 +75,7 @@ constexpr RuleRow kRows[] = {
     {"recompute-layers-only", narrow, "recompute=full", keep,
      "recompute=selective:mlp"},
     {"optimizer-known", narrow, "zero=1", lion, "zero=1"},
+    {"no-fp4", fp8, "zero=1", fp4, "zero=1"},
     {"fp8-shapes", fp8, "zero=1,micro=1", fp8_odd, "zero=1,micro=1"},
     {"flash-supported", narrow, "zero=1", volta, "zero=1"},
 };

@@ -15,6 +15,10 @@ void moe(SettingCase& w) { w.model = small_moe(); }
 void sequence_2040(SettingCase& w) { w.workload.sequence = 2040; }
 void fp16(SettingCase& w) { w.workload.precision = Precision::fp16; }
 void fp8(SettingCase& w) { w.workload.precision = Precision::fp8; }
+void fp4(SettingCase& w) {
+  w.cluster.device.fp4 = 2 * w.cluster.device.fp8;
+  w.workload.precision = Precision::fp4;
+}
 void fp8_odd(SettingCase& w) {
   w.workload.precision = Precision::fp8;
   w.workload.sequence = 2044;
@@ -65,6 +69,7 @@ constexpr RuleRow kRows[] = {
     {"split-backward-recomputes", keep,
      "pp=2,vpp=2,zero=2,schedule=zb-h1,recompute=full", keep,
      "pp=2,vpp=2,zero=2,schedule=zb-h1,recompute=selective:op"},
+    {"no-fp4", fp8, "zero=3", fp4, "zero=3"},
     {"fp8-shapes", fp8, "zero=3,micro=1", fp8_odd, "zero=3,micro=1"},
     {"flash-supported", keep, "zero=3", volta, "zero=3"},
 };

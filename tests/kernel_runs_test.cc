@@ -199,9 +199,7 @@ TEST_CASE("rows that cannot be priced say why") {
     const char* why;
   };
   for (const Row& row :
-       {Row{product("H100-SXM-80GB,nvfp4,1,1,1,1,"),
-            "4-bit products cannot be said yet"},
-        Row{product("H100-SXM-80GB,int4,1,1,1,1,"), "its dtype is not known"},
+       {Row{product("H100-SXM-80GB,int4,1,1,1,1,"), "its dtype is not known"},
         Row{product("H100-SXM-80GB,bf16,0,1,1,1,"), "m is not stated"},
         Row{product("H100-SXM-80GB,bf16,1,1,1,,"),
             "nothing comparable was measured"},

@@ -127,3 +127,24 @@ TEST_CASE("no product gets quicker by being larger") {
     }
   }
 }
+
+TEST_CASE("fp4 products are quicker than fp8 ones, and half as wide") {
+  PricedMachine on = node_of("gb200");
+  on.cluster.device.fp4 = 2 * on.cluster.device.fp8;
+  const Matmul wide = square(16384, Precision::fp8);
+  const Matmul narrow = square(16384, Precision::fp4);
+  CHECK(rate(narrow, on) > 1.3 * rate(wide, on));
+  CHECK(rate(narrow, on) < on.cluster.device.fp4.value);
+  // A row by a matrix is as quick as its weights are read: half a byte each.
+  const Matmul row{.m = 1, .n = 65536, .k = 65536, .precision = Precision::fp4};
+  const Seconds read =
+      Bytes{65536LL * 65536 / 2} /
+      (on.cluster.device.memory_bandwidth * on.calibration.memory_share.value);
+  CHECK(price(row, on.machine()) > read);
+}
+
+TEST_CASE("fp4 products run as fp8 where a device has no fp4") {
+  const PricedMachine on = node_of("h100");
+  CHECK(price(square(8192, Precision::fp4), on.machine()) <=
+        price(square(8192, Precision::fp8), on.machine()));
+}

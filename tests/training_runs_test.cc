@@ -279,8 +279,6 @@ TEST_CASE("what cannot be predicted is skipped with a reason") {
             "its source's figures contradict each other"},
         Row{[](Cells& c) { c.notes = "baseline (unpacked)"; },
             "how long its sequences are is not stated"},
-        Row{[](Cells& c) { c.precision = "nvfp4"; },
-            "4-bit products cannot be said yet"},
         Row{[](Cells& c) { c.offload = "activations-cpu"; },
             "activations or gradients are offloaded"},
         Row{[](Cells& c) { c.offload = "optimizer-cpu 25%"; },
@@ -383,6 +381,15 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
   CHECK(bridge("NeMo container 26.08") == "megatron-bridge-26.06");
   CHECK(of("torchtitan", "llama3-8b_h200_202506")
             .question.workload.framework.id == "torchtitan-2025");
+}
+
+TEST_CASE("a narrow precision is that of its cell") {
+  for (const auto& [text, precision] : {std::pair{"nvfp4", Precision::fp4},
+                                        {"mxfp8", Precision::fp8},
+                                        {"fp8 (finer)", Precision::fp8}})
+    CHECK(read(with([&](Cells& c) {
+            c.precision = text;
+          })).question.workload.precision == precision);
 }
 
 TEST_CASE("a table without the columns it needs is refused by name") {

@@ -104,6 +104,7 @@ void widen(const std::byte* from, Precision dtype, std::int64_t size,
     case Precision::bf16:
       return widen_16(from, size, to, from_bf16);
     case Precision::fp8:
+    case Precision::fp4:
       break;
   }
   require(false, "a kernel's arrays have 32 or 16 bits");
@@ -121,6 +122,7 @@ void narrow(const float* from, Precision dtype, std::int64_t size,
     case Precision::bf16:
       return narrow_16(from, size, to, to_bf16);
     case Precision::fp8:
+    case Precision::fp4:
       break;
   }
   require(false, "a kernel's arrays have 32 or 16 bits");

@@ -51,8 +51,7 @@ struct KernelRun {
 Precision dtype_of(const CsvRow& row) {
   const std::string text = folded(row.get("dtype"));
   if (text.starts_with("fp8")) return Precision::fp8;
-  if (text == "nvfp4" || text == "mxfp4" || text == "fp4")
-    throw Skip("4-bit products cannot be said yet");
+  if (text == "nvfp4") return Precision::fp4;
   if (text == "bf16") return Precision::bf16;
   if (text == "fp16") return Precision::fp16;
   if (text == "fp32") return Precision::fp32;
@@ -63,14 +62,21 @@ Precision dtype_of(const CsvRow& row) {
 /// a pass finds the maximum, one reads again and writes bytes, and the scale is
 /// cast. Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/cudaFp8Utils.cu
 /// (invokeComputeFP8QuantizeScale, invokeQuantizeMatrix) and
-/// _torch/modules/linear.py (FP8QDQLinearMethod).
+/// _torch/modules/linear.py (FP8QDQLinearMethod). To fp4, whose scale is known,
+/// one pass reads and writes 16 values and their scale (NVFP4LinearMethod).
 void add_quantization(const CsvRow& row, const Matmul& work,
                       std::vector<Work>& works) {
-  if (work.precision != Precision::fp8) return;
+  if (!is_narrow(work.precision)) return;
   if (!notes_say(row, "include activation quantisation")) return;
   constexpr std::int64_t kMaximum = 2, kWrite = 2 + 1;
+  constexpr std::int64_t kRead = 2, kBlock = 16, kBlocks = kBlock / 2 + 1;
   constexpr int kScalars = 2;  // kernels that touch the scale alone
   const std::int64_t elements = work.batch * work.m * work.k;
+  if (work.precision == Precision::fp4) {
+    works.emplace_back(
+        Stream{Bytes{elements * kRead + elements * kBlocks / kBlock}});
+    return;
+  }
   for (int i = 0; i < kScalars; ++i) works.emplace_back(Stream{});
   works.emplace_back(Stream{Bytes{elements * kMaximum}});
   works.emplace_back(Stream{Bytes{elements * kWrite}});

@@ -220,12 +220,12 @@ void say_states(const Emission& e, Arguments& a) {
 void say_numbers(const Emission& e, Arguments& a) {
   const Workload& w = e.question.workload;
   if (w.precision == Precision::fp16) a.on("fp16");
-  if (w.precision == Precision::bf16 || w.precision == Precision::fp8)
-    a.on("bf16");
+  if (weight_dtype(w.precision) == Precision::bf16) a.on("bf16");
   if (w.precision == Precision::fp8) {
     a.set("fp8-format", "hybrid");
     a.on_if(w.parameter == Precision::fp8, "fp8-param-gather");
   }
+  if (w.precision == Precision::fp4) a.set("fp4-format", "e2m1");
   a.set("attention-backend",
         w.attention == AttentionKernel::flash ? "auto" : "unfused");
 }

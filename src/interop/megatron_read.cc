@@ -361,6 +361,7 @@ class Reader : private Reading {
                    : has("fp16") ? Precision::fp16
                                  : Precision::fp32;
     if (has("fp8-format")) c_.precision = Precision::fp8;
+    if (has("fp4-format")) c_.precision = Precision::fp4;
     if (has("fp8-param-gather")) c_.parameter = Precision::fp8;
     if (has("fp8-format") && !has("fp8-param-gather"))
       find(Severity::advice, "fp8-costs-memory", "fp8-format",

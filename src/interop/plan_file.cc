@@ -42,11 +42,11 @@ Request request_of(const JsonView& view) {
   request.sequence = whole_or(view, "sequence", 0);
   request.global_batch = whole_or(view, "global_batch", 0);
   read_word(view, "precision", parse_precision, request.precision);
-  read_word(view, "gradient", parse_precision, request.gradient);
+  read_word(view, "gradient", parse_dtype, request.gradient);
   read_word(view, "attention", parse_attention, request.attention);
   read_word(view, "optimizer", parse_optimizer, request.optimizer);
-  read_word(view, "moments", parse_precision, request.moments);
-  read_word(view, "parameter", parse_precision, request.parameter);
+  read_word(view, "moments", parse_dtype, request.moments);
+  read_word(view, "parameter", parse_dtype, request.parameter);
   read_word(view, "loss", parse_loss, request.loss);
   read_word(view, "adapters", parse_adapters, request.adapters);
   read_word(view, "quantize", parse_quantize, request.quantize);

@@ -185,7 +185,7 @@ Precision precision_of(const CsvRow& row) {
   const std::string text = folded(row.get("precision"));
   if (text.empty()) return Precision::bf16;
   if (says(text, "base")) return Precision::bf16;  // of frozen weights
-  if (says(text, "fp4")) throw Skip("4-bit products cannot be said yet");
+  if (says(text, "fp4")) return Precision::fp4;
   if (says(text, "fp8")) return Precision::fp8;
   if (text == "bf16") return Precision::bf16;
   if (text == "fp16") return Precision::fp16;

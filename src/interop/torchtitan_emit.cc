@@ -19,6 +19,7 @@ const char* torch_dtype(Precision precision) {
       return "float16";
     case Precision::bf16:
     case Precision::fp8:
+    case Precision::fp4:
       return "bfloat16";
   }
   return "bfloat16";

@@ -42,6 +42,8 @@ constexpr std::array kFields{
           Input::products},
     Field{"fp8_share", &C::fp8_share, Unit::none, Faster::high,
           Input::products},
+    Field{"fp4_share", &C::fp4_share, Unit::none, Faster::high,
+          Input::products},
     Field{"memory_share", &C::memory_share, Unit::none, Faster::high,
           Input::passes},
     Field{"stream_start", &C::stream_start, Unit::seconds, Faster::low,

@@ -29,6 +29,7 @@ struct Calibration {
   Constant matmul_start;           // seconds per product
   Constant unaligned_share;        // of the rate: a size is no multiple of 8
   Constant fp8_share;              // of (fp8 peak / bf16 peak) that is gained
+  Constant fp4_share;              // of (fp4 peak / bf16 peak) that is gained
   Constant memory_share;           // of data-sheet memory bandwidth
   Constant stream_start;           // seconds per memory-bound pass
   Constant flash_share;            // of peak, forward, long sequences

@@ -107,8 +107,8 @@ int LayerWriter::kernels() const {
 int LayerWriter::expert_kernels() const {
   const int experts =
       static_cast<int>(divide_up(layer_.ffn.experts, strategy_.expert));
-  const bool casts = write_.workload().precision == Precision::fp8 &&
-                     !framework_.fused_experts;
+  const bool casts =
+      is_narrow(write_.workload().precision) && !framework_.fused_experts;
   return framework_.expert_kernels +
          experts * (framework_.kernels_per_expert +
                     (casts ? framework_.casts_per_expert : 0));
@@ -344,8 +344,7 @@ std::int64_t LayerWriter::sent_rows(std::int64_t rows) const {
 void LayerWriter::dispatch(std::int64_t rows) {
   const bool by_rank = strategy_.expert > 1 && !framework_.sends_once;
   write_.pass(rows * hidden_, by_rank ? 2 * kPermute : kPermute);
-  if (write_.workload().precision == Precision::fp8 &&
-      !framework_.fused_experts)
+  if (is_narrow(write_.workload().precision) && !framework_.fused_experts)
     write_.pass(rows * hidden_, kPad);
   write_.collective(TimeTerm::expert_comm, CollectiveOp::all_to_all,
                     expert_group(strategy_),

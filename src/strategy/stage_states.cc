@@ -8,7 +8,7 @@ namespace {
 
 // Weights in fp8 and their transposes, beside the 16-bit ones. Source:
 // TransformerEngine, module/base.py (weight workspaces, kept over a step).
-constexpr std::int64_t kFp8Copies = 2;
+constexpr std::int64_t kNarrowCopies = 2;
 
 /// Bytes of the states beside the master weights. Adam, LAMB: two moments;
 /// momentum, Adagrad, Lion: one; Muon: one for its matrices. 8-bit Adam: one
@@ -101,16 +101,29 @@ void hold_parameters(const Place& p, Ledger& book) {
   if (!p.parameters_leave()) hold_weights(p, book);
 }
 
-/// Beside wider weights, copies in fp8 and their transposes; beside weights
-/// stored in fp8, the transposes of the layer at work.
-void hold_fp8_copies(const Place& p, Ledger& book) {
+/// With a scale of a byte for every 16 weights.
+void hold_fp4_copies(const Place& p, Ledger& book) {
+  const std::int64_t copied =
+      gathers(p) ? p.share.largest_layer : p.share.total() - p.share.ends;
+  constexpr std::int64_t kBits = 4, kScaled = 16, kByte = 8;
+  hold(book,
+       on_device(Term::buffers,
+                 kNarrowCopies * (copied * kBits / kByte + copied / kScaled),
+                 kWholeStep, "fp4 weights and their transposes",
+                 "TransformerEngine, pytorch/tensor/nvfp4_tensor.py"));
+}
+
+/// Beside wider weights, copies in fp8 or fp4 and their transposes; beside
+/// weights stored in fp8, the transposes of the layer at work.
+void hold_narrow_copies(const Place& p, Ledger& book) {
   const Workload& w = p.setting.workload;
+  if (w.precision == Precision::fp4) return hold_fp4_copies(p, book);
   if (w.precision != Precision::fp8) return;
   const bool is_primary = w.parameter == Precision::fp8;
   const std::int64_t copied = gathers(p) || is_primary
                                   ? p.share.largest_layer
                                   : p.share.total() - p.share.ends;
-  const std::int64_t copies = is_primary ? 1 : kFp8Copies;
+  const std::int64_t copies = is_primary ? 1 : kNarrowCopies;
   hold(book, on_device(Term::buffers, copies * copied, kWholeStep,
                        is_primary ? "fp8 transposes of one layer"
                                   : "fp8 weights and their transposes",
@@ -293,6 +306,7 @@ Precision default_gradient(const EngineMemory& keeps,
                  : precision;
     case Precision::fp32:
     case Precision::fp8:
+    case Precision::fp4:
       break;
   }
   return Precision::fp32;
@@ -328,7 +342,7 @@ StateBytes state_bytes(const Workload& workload, const EngineMemory& keeps,
 
 void hold_states(const Place& p, Ledger& book) {
   hold_parameters(p, book);
-  hold_fp8_copies(p, book);
+  hold_narrow_copies(p, book);
   hold_gradients(p, book);
   hold_optimizer(p, book);
 }

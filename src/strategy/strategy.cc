@@ -45,9 +45,18 @@ int bytes_of(Precision precision) {
     case Precision::bf16:
       return 2;
     case Precision::fp8:
+    case Precision::fp4:
       return 1;
   }
   return 0;
+}
+
+bool is_narrow(Precision precision) {
+  return precision == Precision::fp8 || precision == Precision::fp4;
+}
+
+Precision weight_dtype(Precision precision) {
+  return is_narrow(precision) ? Precision::bf16 : precision;
 }
 
 }  // namespace ztplan

@@ -28,7 +28,8 @@ enum class Schedule {
 };
 enum class ContextKind { ring, ulysses };
 enum class OffloadTier { none, cpu, nvme };
-enum class Precision { fp32, fp16, bf16, fp8 };
+/// fp8 and fp4 are those of products alone: all else is in bf16.
+enum class Precision { fp32, fp16, bf16, fp8, fp4 };
 /// FlashAttention; PyTorch's memory-efficient kernel, which keeps as little and
 /// runs on every device; plain operations.
 enum class AttentionKernel { flash, sdpa, eager };
@@ -211,6 +212,8 @@ std::string_view to_text(OffloadTier tier);
 std::string_view to_text(ContextKind kind);
 std::string_view to_text(AttentionKernel kernel);
 Precision parse_precision(std::string_view text);
+/// What is kept or sent: no fp4.
+Precision parse_dtype(std::string_view text);
 Schedule parse_schedule(std::string_view text);
 ContextKind parse_context_kind(std::string_view text);
 AttentionKernel parse_attention(std::string_view text);
@@ -254,5 +257,9 @@ Adapters parse_adapters(std::string_view text);
 
 /// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1.
 int bytes_of(Precision precision);
+/// Whether products are cast to fewer bits than weights and activations have.
+bool is_narrow(Precision precision);
+/// The dtype of weights and of their gradients: bf16 in narrow training.
+Precision weight_dtype(Precision precision);
 
 }  // namespace ztplan

@@ -107,10 +107,8 @@ constexpr Key kKeys[] = {
      [](std::string_view key, std::string_view value, Strategy& s) {
        s.tuning.overlap = parse_integer(key, value, 0, 1) == 1;
      }},
-    {"comm",
-     [](std::string_view, std::string_view value, Strategy& s) {
-       s.tuning.communication = parse_precision(value);
-     }},
+    {"comm", [](std::string_view, std::string_view value,
+                Strategy& s) { s.tuning.communication = parse_dtype(value); }},
     {"compress",
      [](std::string_view, std::string_view value, Strategy& s) {
        s.tuning.compression = parse_compression(value);

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <span>
+
 #include "strategy/field_text.h"
 #include "strategy/recomputed.h"
 #include "strategy/strategy.h"
@@ -18,7 +20,9 @@ struct Word {
 constexpr Word<Precision> kPrecisions[] = {{"fp32", Precision::fp32},
                                            {"fp16", Precision::fp16},
                                            {"bf16", Precision::bf16},
-                                           {"fp8", Precision::fp8}};
+                                           {"fp8", Precision::fp8},
+                                           {"fp4", Precision::fp4}};
+constexpr std::size_t kDtypes = 4;  // of them, but fp4
 constexpr Word<Schedule> kSchedules[] = {{"gpipe", Schedule::gpipe},
                                          {"1f1b", Schedule::one_f_one_b},
                                          {"interleaved", Schedule::interleaved},
@@ -128,6 +132,9 @@ ContextKind parse_context_kind(std::string_view text) {
 }
 Precision parse_precision(std::string_view text) {
   return parse_word("precision", text, kPrecisions);
+}
+Precision parse_dtype(std::string_view text) {
+  return parse_word("dtype", text, std::span(kPrecisions).first(kDtypes));
 }
 AttentionKernel parse_attention(std::string_view text) {
   return parse_word("attention", text, kKernels);

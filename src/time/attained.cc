@@ -5,6 +5,8 @@ namespace {
 
 /// The units that really run it.
 Precision runs_as(const DeviceSpec& device, Precision precision) {
+  if (precision == Precision::fp4 && device.fp4.value <= 0)
+    precision = Precision::fp8;
   if (precision == Precision::fp8 && device.fp8.value <= 0)
     precision = Precision::bf16;
   if (precision == Precision::bf16 && device.bf16.value <= 0)
@@ -18,6 +20,8 @@ Precision runs_as(const DeviceSpec& device, Precision precision) {
 
 FlopsPerSecond product_peak(const DeviceSpec& device, Precision precision) {
   switch (runs_as(device, precision)) {
+    case Precision::fp4:
+      return device.fp4;
     case Precision::fp8:
       return device.fp8;
     case Precision::bf16:

@@ -31,7 +31,8 @@ constexpr std::array<TileShape, 8> kTileShapes{{{8, 7, 1.00},
 constexpr double kMultiplyAdd = 2;
 constexpr std::int64_t kAlignment = 8;        // elements: 16 bytes of 16 bits
 constexpr std::int64_t kFp8Alignment = 16;    // elements: 16 bytes
-constexpr std::int64_t kNarrowestOutput = 2;  // bytes: fp8 products give bf16
+constexpr std::int64_t kFp4Alignment = 32;    // elements: 16 bytes
+constexpr std::int64_t kNarrowestOutput = 2;  // bytes: they give bf16
 
 std::int64_t pieces(std::int64_t size, int log2) {
   return (size + (std::int64_t{1} << log2) - 1) >> log2;
@@ -57,24 +58,39 @@ double fewest_waited_outputs(const Matmul& work, int units) {
 
 /// Bytes of A, B and C, each moved once.
 Bytes touched(const Matmul& work) {
-  const std::int64_t in = bytes_of(work.precision);
-  const std::int64_t out = std::max(in, kNarrowestOutput);
-  return {work.batch *
-          (in * (work.m * work.k + work.k * work.n) + out * work.m * work.n)};
+  const std::int64_t width = bytes_of(work.precision);
+  const std::int64_t in = width * (work.m * work.k + work.k * work.n);
+  const std::int64_t out = std::max(width, kNarrowestOutput) * work.m * work.n;
+  const bool is_half = work.precision == Precision::fp4;
+  return {work.batch * ((is_half ? in / 2 : in) + out)};
+}
+
+std::int64_t alignment(Precision precision) {
+  if (precision == Precision::fp4) return kFp4Alignment;
+  return precision == Precision::fp8 ? kFp8Alignment : kAlignment;
 }
 
 bool is_aligned(const Matmul& work) {
-  const std::int64_t unit =
-      work.precision == Precision::fp8 ? kFp8Alignment : kAlignment;
+  const std::int64_t unit = alignment(work.precision);
   return work.m % unit == 0 && work.n % unit == 0 && work.k % unit == 0;
+}
+
+bool is_fp4(const Matmul& work, const DeviceSpec& device) {
+  return work.precision == Precision::fp4 && device.fp4.value > 0;
+}
+
+/// Whether units of fewer than 16 bits run it.
+bool runs_narrow(const Matmul& work, const DeviceSpec& device) {
+  return is_fp4(work, device) ||
+         (is_narrow(work.precision) && device.fp8.value > 0);
 }
 
 /// A tile's start and its 16-bit epilogue take their time however fast K runs:
 /// in elements of K, as many more as the units are faster than 16-bit ones.
 double fill_of(const Matmul& work, const DeviceSpec& device) {
-  return work.precision == Precision::fp8 && device.fp8.value > 0
-             ? device.fp8 / product_peak(device, Precision::bf16)
-             : 1;
+  return runs_narrow(work, device) ? product_peak(device, work.precision) /
+                                         product_peak(device, Precision::bf16)
+                                   : 1;
 }
 
 /// What long products sustain at this precision and alignment.
@@ -82,8 +98,9 @@ FlopsPerSecond sustained_rate(const Matmul& work, const Machine& machine) {
   const DeviceSpec& device = machine.cluster.device;
   const Calibration& calibration = machine.calibration;
   double share = calibration.matmul_share.value;
-  if (work.precision == Precision::fp8 && device.fp8.value > 0)
-    share *= calibration.fp8_share.value;
+  if (runs_narrow(work, device))
+    share *= is_fp4(work, device) ? calibration.fp4_share.value
+                                  : calibration.fp8_share.value;
   else if (has_matrix_units(device, work.precision))
     share *= calibration.matmul_loaded.value;
   if (has_matrix_units(device, work.precision) && !is_aligned(work))

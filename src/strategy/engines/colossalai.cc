@@ -320,6 +320,7 @@ constexpr Rule kRules[] = {
     {"optimizer-known", "hpcaitech/ColossalAI colossalai/nn/optimizer",
      optimizer_broken, told<kOptimizer, kOptimizerNearest>},
     kFp8Shapes,
+    kNoFp4,
     kFlashSupported,
 };
 

@@ -32,9 +32,9 @@ constexpr char kTopkNearest[] =
     "compress=onebit with zero 0, or compress=quantized with zero 3";
 
 bool fp8_broken(const Setting& g, const Strategy&) {
-  return g.workload.precision == Precision::fp8;
+  return is_narrow(g.workload.precision);
 }
-constexpr char kFp8[] = "DeepSpeed's configuration has no fp8 training";
+constexpr char kFp8[] = "DeepSpeed's configuration has no fp8 or fp4 training";
 constexpr char kFp8Nearest[] = "precision bf16, or engine megatron";
 
 /// bf16 with fp32 accumulation needs stage 1 and its BF16_Optimizer, or a

@@ -281,6 +281,7 @@ constexpr Rule kRules[] = {
      "bitsandbytes-foundation/bitsandbytes docs/source/fsdp_qlora.md",
      integers_broken, told<kIntegers, kIntegersNearest>},
     kFp8Shapes,
+    kNoFp4,
     kFlashSupported,
 };
 

@@ -65,7 +65,7 @@ Misfit explain_model(const Setting& g, const Strategy&) {
 
 bool numbers_broken(const Setting& g, const Strategy&) {
   const Workload& w = g.workload;
-  return w.precision == Precision::fp8 || w.gradient != Precision::fp32 ||
+  return is_narrow(w.precision) || w.gradient != Precision::fp32 ||
          w.moments != Precision::fp32 || w.parameter || w.adapters.any() ||
          w.quantize != Quantize::none || w.optimizer != OptimizerKind::adam ||
          w.loss;

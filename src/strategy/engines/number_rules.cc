@@ -7,7 +7,7 @@ namespace ztplan {
 namespace {
 
 constexpr Precision kAll[] = {Precision::bf16, Precision::fp16, Precision::fp8,
-                              Precision::fp32};
+                              Precision::fp4, Precision::fp32};
 
 FlopsPerSecond rate(const DeviceSpec& device, Precision precision) {
   switch (precision) {
@@ -19,6 +19,8 @@ FlopsPerSecond rate(const DeviceSpec& device, Precision precision) {
       return device.bf16;
     case Precision::fp8:
       return device.fp8;
+    case Precision::fp4:
+      return device.fp4;
   }
   return {};
 }

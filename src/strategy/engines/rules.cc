@@ -140,9 +140,19 @@ int odd_width(const ModelSpec& model, int tensor) {
 }  // namespace
 
 bool fp8_shapes_broken(const Setting& g, const Strategy& s) {
-  return g.workload.precision == Precision::fp8 &&
+  return is_narrow(g.workload.precision) &&
          (tokens_of_rank(g, s) % kFp8Rows != 0 ||
           odd_width(g.model, s.tensor) != 0);
+}
+
+bool fp4_broken(const Setting& g, const Strategy&) {
+  return g.workload.precision == Precision::fp4;
+}
+
+Misfit explain_fp4(const Setting& g, const Strategy&) {
+  return because(fmt::format("fp4 training is not known of {}",
+                             g.workload.framework.engine),
+                 "--engine megatron, or --precision fp8");
 }
 
 Misfit explain_fp8_shapes(const Setting& g, const Strategy& s) {

@@ -91,6 +91,15 @@ inline constexpr Rule kFp8Shapes = {
     "assert_dim_for_fp8_exec",
     fp8_shapes_broken, explain_fp8_shapes};
 
+/// Of engines without fp4.
+bool fp4_broken(const Setting& setting, const Strategy& strategy);
+Misfit explain_fp4(const Setting& setting, const Strategy& strategy);
+inline constexpr Rule kNoFp4 = {
+    "no-fp4",
+    "NVIDIA/Megatron-LM megatron/core/fp4_utils.py: fp4_recipe nvfp4, of "
+    "Transformer Engine",
+    fp4_broken, explain_fp4};
+
 /// Ulysses where every rank must hold an equal part of the sequence.
 bool ulysses_sequence_broken(const Setting& setting, const Strategy& strategy);
 Misfit explain_ulysses_sequence(const Setting& setting,
@@ -98,11 +107,6 @@ Misfit explain_ulysses_sequence(const Setting& setting,
 
 /// Optimizer states in another dtype than fp32; 8-bit Adam has its own.
 bool moments_broken(const Setting& setting, const Strategy& strategy);
-
-/// The dtype of weights and of their gradients: fp8 training keeps bf16.
-inline Precision weight_dtype(Precision precision) {
-  return precision == Precision::fp8 ? Precision::bf16 : precision;
-}
 
 /// Whether weights are asked for in another dtype than training's.
 bool stores_otherwise(const Workload& workload);
