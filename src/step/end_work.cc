@@ -15,11 +15,19 @@ constexpr int kLossForward = 12, kLossBackward = 8;
 constexpr int kLossScalars = 3;  // maximum, target logit, sum: 4 bytes a token
 constexpr int kEndKernels = 10;
 
+/// The output layer is no module of the library that casts, or is left out of
+/// it. Source: Megatron-LM core/models/gpt/gpt_model.py (output_layer, a
+/// ColumnParallelLinear of its own); torchtitan, docs/float8.md (filter_fqns).
 Linear head(const WorkWriter& write, const Setting& setting,
             const Strategy& strategy, std::int64_t vocab) {
-  return {write.tokens(),       divide_up(vocab, strategy.tensor),
-          setting.model.hidden, 1,
-          Cut::column,          setting.model.hidden};
+  return {write.tokens(),
+          divide_up(vocab, strategy.tensor),
+          setting.model.hidden,
+          1,
+          Cut::column,
+          setting.model.hidden,
+          false,
+          true};
 }
 
 void embedding_sum(WorkWriter& write, const Setting& setting,

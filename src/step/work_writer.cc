@@ -9,6 +9,11 @@ namespace {
 
 constexpr int kHalf = 2;  // bytes of a 16-bit element
 constexpr int kCast = 2 + 1 + 1;
+// To fp4: the largest of the tensor and of its Hadamard transform is found by a
+// pass of its own, then it is read again, and it and its transpose are written,
+// half a byte each. Source: Transformer Engine, NVFP4BlockScaling (pytorch/
+// csrc/quantizer.cpp, NVFP4Quantizer::quantize); arXiv 2509.25149, section 4.
+constexpr int kCastToFp4 = 2 + 2 + 1;
 // y + scaling * B(A(x)): the small product scaled, then added; backward scales
 // its gradient and adds what it sends back. Source: huggingface/peft,
 // tuners/lora/layer.py, Linear.forward: two products, a scale and a sum.
@@ -35,8 +40,10 @@ void WorkWriter::add(TimeTerm term, const Work& work, std::int64_t count,
 }
 
 void WorkWriter::matmul(std::int64_t m, std::int64_t n, std::int64_t k,
-                        std::int64_t batch) {
-  add(TimeTerm::compute, Matmul{m, n, k, batch, workload_.precision}, 1, 0);
+                        std::int64_t batch, bool wide) {
+  const Precision precision =
+      wide ? weight_dtype(workload_.precision) : workload_.precision;
+  add(TimeTerm::compute, Matmul{m, n, k, batch, precision}, 1, 0);
 }
 
 void WorkWriter::collective(TimeTerm term, CollectiveOp op, const Group& group,
@@ -59,8 +66,10 @@ void WorkWriter::tensor(CollectiveOp op, std::int64_t width, int beside) {
 void WorkWriter::cast(const Linear& linear, std::int64_t width) {
   const Framework& framework = workload_.framework;
   const bool fused = linear.routed && framework.fused_experts;
-  if (workload_.precision == Precision::fp8 && !framework.fuses_casts && !fused)
-    pass(linear.batch * linear.rows * width, kCast);
+  if (linear.wide || fused || framework.fuses_casts) return;
+  const std::int64_t elements = linear.batch * linear.rows * width;
+  if (workload_.precision == Precision::fp8) pass(elements, kCast);
+  if (workload_.precision == Precision::fp4) pass(elements, kCastToFp4);
 }
 
 void WorkWriter::forward(const Linear& linear) {
@@ -68,7 +77,7 @@ void WorkWriter::forward(const Linear& linear) {
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
-  matmul(linear.rows, linear.outputs, linear.inputs, linear.batch);
+  matmul(linear.rows, linear.outputs, linear.inputs, linear.batch, linear.wide);
   if (linear.cut == Cut::row)
     tensor(
         sequence_cut ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce,
@@ -85,12 +94,13 @@ void WorkWriter::backward(const Linear& linear) {
   const bool sequence_cut = strategy_.sequence_parallel;
   if (linear.cut == Cut::row && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 0);
-  matmul(linear.rows, linear.inputs, linear.outputs, linear.batch);
+  matmul(linear.rows, linear.inputs, linear.outputs, linear.batch, linear.wide);
   weights(true);
   if (linear.cut == Cut::column && sequence_cut)
     tensor(CollectiveOp::all_gather, linear.whole, 1);
   if (!workload_.adapters.any())  // frozen weights have no gradient
-    matmul(linear.outputs, linear.inputs, linear.rows, linear.batch);
+    matmul(linear.outputs, linear.inputs, linear.rows, linear.batch,
+           linear.wide);
   weights(false);
   if (linear.cut == Cut::column)
     tensor(
@@ -107,8 +117,8 @@ void WorkWriter::pass(std::int64_t elements, int bytes_each, PassKind kind) {
 void WorkWriter::adapt_forward(const Adapted& adapted, std::int64_t rows,
                                std::int64_t experts) {
   const int rank = workload_.adapters.rank;
-  matmul(rows, rank, adapted.inputs, experts);
-  matmul(rows, adapted.outputs, rank, experts);
+  matmul(rows, rank, adapted.inputs, experts, false);
+  matmul(rows, adapted.outputs, rank, experts, false);
   pass(experts * rows * adapted.outputs, kAdaptForward);
 }
 
@@ -116,10 +126,10 @@ void WorkWriter::adapt_backward(const Adapted& adapted, std::int64_t rows,
                                 std::int64_t experts) {
   const int rank = workload_.adapters.rank;
   pass(experts * rows * adapted.outputs, kAdaptScale);
-  matmul(rows, rank, adapted.outputs, experts);
-  matmul(adapted.outputs, rank, rows, experts);
-  matmul(rows, adapted.inputs, rank, experts);
-  matmul(rank, adapted.inputs, rows, experts);
+  matmul(rows, rank, adapted.outputs, experts, false);
+  matmul(adapted.outputs, rank, rows, experts, false);
+  matmul(rows, adapted.inputs, rank, experts, false);
+  matmul(rank, adapted.inputs, rows, experts, false);
   pass(experts * rows * adapted.inputs, kAdaptSum);
 }
 

@@ -20,6 +20,7 @@ struct Linear {
   Cut cut = Cut::none;
   std::int64_t whole = 0;
   bool routed = false;  // rows of experts
+  bool wide = false;    // in 16 bits where other products are narrower
 };
 
 class WorkWriter {
@@ -61,7 +62,7 @@ class WorkWriter {
  private:
   void add(TimeTerm term, const Work& work, std::int64_t count, int beside);
   void matmul(std::int64_t m, std::int64_t n, std::int64_t k,
-              std::int64_t batch);
+              std::int64_t batch, bool wide);
   void cast(const Linear& linear, std::int64_t width);
   void tensor(CollectiveOp op, std::int64_t width, int beside);
   void adapt_forward(const Adapted& adapted, std::int64_t rows,
