@@ -212,6 +212,91 @@ TEST_CASE("casts to fp8 are passes, unless the pass before them casts") {
   CHECK(pass_bytes(world.forward("tp=1")) == doctest::Approx(fused));
 }
 
+// arXiv 2509.25149, figure 5: every product of a layer, forward and backward.
+TEST_CASE("casts to fp4 read twice and write two halves") {
+  World world;
+  const double wide = pass_bytes(world.forward("tp=1"));
+  world.question.workload.precision = Precision::fp4;
+  CHECK(pass_bytes(world.forward("tp=1")) ==
+        doctest::Approx(wide + 8192.0 * (4096 + 14336) * 5));
+}
+
+TEST_CASE("the output layer and routers keep 16 bits in narrow training") {
+  World world;
+  world.question.model = load_model("mixtral-8x7b");
+  for (const Precision precision : {Precision::fp8, Precision::fp4}) {
+    world.question.workload.precision = precision;
+    int narrow = 0;
+    for (const Item& item : world.forward("tp=1").items)
+      if (const auto* work = std::get_if<Matmul>(&item.work))
+        narrow += work->precision == precision ? 1 : 0;
+    CHECK(narrow == 4);  // two of attention, two of experts; not the router's
+    const Recipe head = head_forward(setting_of(world.question),
+                                     parse_strategy("tp=1", 16), 32000);
+    for (const Item& item : head.items)
+      if (const auto* work = std::get_if<Matmul>(&item.work))
+        CHECK(work->precision == Precision::bf16);
+  }
+}
+
+TEST_CASE("biases and clamps of experts are passes where none is fused") {
+  World world;
+  world.question.model = load_model("gpt-oss-120b");
+  FeedForward& ffn = world.question.model.layers.front().layer.ffn;
+  const double forward = pass_bytes(world.forward("tp=1"));
+  const double backward = pass_bytes(world.backward("tp=1"));
+  ffn.clamped = false;
+  const double elements = 4.0 * 8192 * 2880;  // of four experts a token
+  CHECK(forward - pass_bytes(world.forward("tp=1")) ==
+        doctest::Approx(16 * elements));
+  CHECK(backward - pass_bytes(world.backward("tp=1")) ==
+        doctest::Approx(20 * elements));
+  ffn.bias = false;
+  CHECK(forward - pass_bytes(world.forward("tp=1")) ==
+        doctest::Approx((16 + 28) * elements));
+  CHECK(backward - pass_bytes(world.backward("tp=1")) ==
+        doctest::Approx((20 + 40) * elements));
+  const double plain = pass_bytes(world.forward("tp=1"));
+  ffn.bias = ffn.clamped = true;
+  world.framework().fused_experts = true;
+  CHECK(pass_bytes(world.forward("tp=1")) == doctest::Approx(plain));
+}
+
+TEST_CASE("rows of an expert are padded, whatever their mean is") {
+  World world;
+  world.question.model = load_model("kimi-k2");
+  world.question.workload.precision = Precision::fp8;
+  const Layer& layer = world.question.model.layers.back().layer;
+  const Recipe forward = layer_forward(setting_of(world.question), layer,
+                                       parse_strategy("tp=1,ep=16", 16));
+  // 8192 tokens, 8 of 384 experts, 16 ranks of 24: 2730 and two thirds.
+  int products = 0;
+  for (const Item& item : forward.items)
+    if (const auto* work = std::get_if<Matmul>(&item.work))
+      if (work->batch == 24) {
+        CHECK(work->m == 2752);
+        ++products;
+      }
+  CHECK(products == 2);
+}
+
+TEST_CASE("the busiest experts set the pace of all") {
+  World world;
+  world.question.model = load_model("mixtral-8x7b");
+  const auto rows = [&] {
+    double flops_of_experts = 0;
+    for (const Item& item : world.forward("tp=1,ep=8").items)
+      if (const auto* work = std::get_if<Matmul>(&item.work))
+        if (work->k == 14336) flops_of_experts += flops(*work).value;
+    return flops_of_experts;
+  };
+  const double even = rows();
+  const Seconds quick = world.step("tp=1,ep=8");
+  world.question.workload.expert_load = 1.5;
+  CHECK(rows() == doctest::Approx(1.5 * even));
+  CHECK(world.step("tp=1,ep=8") > quick);
+}
+
 TEST_CASE("a boundary cut over tensor ranks is gathered by them") {
   World world;
   const Strategy s = parse_strategy("tp=4,pp=2,sp=0", 16);

@@ -228,7 +228,7 @@ void lay_out_gpt_oss(HfReading& r) {
       make_experts(r, r.keys.size("num_local_experts|num_experts", 128),
                    r.keys.size("num_experts_per_tok|experts_per_token", 4),
                    r.layer.ffn.width);
-  experts.bias = true;
+  experts.bias = experts.clamped = true;
   experts.router_bias = true;
   route(r, experts, every_layer);
   slide_between(r, 128, 2);

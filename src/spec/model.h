@@ -50,6 +50,7 @@ struct FeedForward {
   int width = 0;  // of the dense MLP; unused in a layer of experts
   bool gated = false;
   bool bias = false;
+  bool clamped = false;  // the inputs of the activation (gpt-oss)
   Activation activation = Activation::gelu;
   int experts = 0;
   int top_k = 0;

@@ -100,13 +100,14 @@ Attention read_attention(const JsonView& view) {
 }
 
 FeedForward read_ffn(const JsonView& view) {
-  view.allow_only({"width", "gated", "bias", "activation", "experts", "top_k",
-                   "expert_width", "shared_width", "shared_bias", "shared_gate",
-                   "router_bias"});
+  view.allow_only({"width", "gated", "bias", "clamped", "activation", "experts",
+                   "top_k", "expert_width", "shared_width", "shared_bias",
+                   "shared_gate", "router_bias"});
   FeedForward f;
   f.width = size_or(view, "width", 0);
   f.gated = view.boolean_or("gated", false);
   f.bias = view.boolean_or("bias", false);
+  f.clamped = view.boolean_or("clamped", false);
   f.activation = read_word(view.at("activation"), kActivations);
   f.experts = size_or(view, "experts", 0);
   f.top_k = size_or(view, "top_k", 0);

@@ -20,6 +20,17 @@ constexpr int kGatedForward = 6, kGatedBackward = 10;
 // One row in, one row out: by rank before the exchange, by expert after it.
 // Source: Megatron-LM core/transformer/moe/token_dispatcher.py.
 constexpr int kPermute = 4;
+// bias * weight 4; + in 2 + 4, out 4; joined 4 + 4; rounded 4 + 2. Backward:
+// widened 2 + 4, narrowed 4 + 2, times weight and times bias 4 + 4 each, both
+// summed 4 each, joined 2 + 2.
+constexpr int kBiasForward = 28, kBiasBackward = 40;
+// Of the two halves of a gated input: clamped 2 + 2 each, joined 2 + 2 each.
+// Backward: 2 + 2 + 2 each, joined 2 + 2 each.
+constexpr int kClampForward = 16, kClampBackward = 20;
+// Balanced rows of an expert are no mean of real ones: narrow products get them
+// padded, and no 16-bit one has them as its leading dimension. Source:
+// Transformer Engine, pytorch/module/fp8_padding.py, align_size.
+constexpr std::int64_t kRowsPadded = 32;
 // Rows of an expert up to a multiple of what fp8 products need, and back.
 // Source: Transformer Engine, pytorch/module/fp8_padding.py and
 // fp8_unpadding.py.
@@ -78,6 +89,8 @@ class LayerWriter {
   void experts(Direction direction);
   void share_rows(CollectiveOp op, std::int64_t rows);
   void expert_products(std::int64_t rows, Direction direction);
+  void bias_experts(std::int64_t rows, std::int64_t width, Direction direction);
+  std::int64_t busiest(std::int64_t rows) const;
   void count_rows();
   void dispatch(std::int64_t rows);
   std::int64_t sent_rows(std::int64_t rows) const;
@@ -364,7 +377,8 @@ void LayerWriter::share_rows(CollectiveOp op, std::int64_t rows) {
 void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   const FeedForward& f = layer_.ffn;
   const std::int64_t experts = divide_up(f.experts, strategy_.expert);
-  const std::int64_t each = divide_up(rows, experts);
+  const std::int64_t each =
+      kRowsPadded * divide_up(divide_up(rows, experts), kRowsPadded);
   const std::int64_t width = divide_up(f.expert_width, strategy_.expert_tensor);
   const std::int64_t up = f.gated ? 2 * width : width;
   Linear in{each, up, hidden_, experts};
@@ -374,7 +388,31 @@ void LayerWriter::expert_products(std::int64_t rows, Direction direction) {
   linear(direction, forward ? in : out);
   activation(rows * width, direction);
   linear(direction, forward ? out : in);
+  bias_experts(rows, width, direction);
   adapt_mlp(f.expert_width, strategy_.expert_tensor, each, experts, direction);
+}
+
+/// Biases and clamps of experts, which no grouped product takes in: each
+/// expert's output is cut out, its bias is weighed by the router in fp32,
+/// added, and all are joined and rounded; both halves of a gated input are
+/// clamped and joined. Backward the same, with sums over rows. Source:
+/// Megatron-LM core/transformer/ moe/experts.py (TEGroupedMLP._apply_bias),
+/// core/fusions/fused_bias_geglu.py (weighted_bias_quick_geglu_impl).
+void LayerWriter::bias_experts(std::int64_t rows, std::int64_t width,
+                               Direction direction) {
+  const FeedForward& f = layer_.ffn;
+  if (framework_.fused_experts) return;
+  const bool forward = direction == Direction::forward;
+  if (f.bias)
+    write_.pass(rows * hidden_, forward ? kBiasForward : kBiasBackward);
+  if (f.clamped)
+    write_.pass(rows * width, forward ? kClampForward : kClampBackward);
+}
+
+/// Rows of the rank that all others wait for.
+std::int64_t LayerWriter::busiest(std::int64_t rows) const {
+  return std::llround(static_cast<double>(rows) *
+                      write_.workload().expert_load);
 }
 
 /// Ranks tell each other how many rows each expert gets, and sum them over the
@@ -394,12 +432,16 @@ void LayerWriter::count_rows() {
 }
 
 /// Router, dispatch, experts and combine. A rank routes the tokens it owns, a
-/// share of the sequence within a tensor group. Balanced routing.
+/// share of the sequence within a tensor group. Exchanges and products are
+/// those of the busiest rank.
 void LayerWriter::experts(Direction direction) {
   const FeedForward& f = layer_.ffn;
   const std::int64_t owned = divide_up(write_.tokens(), strategy_.tensor);
-  const std::int64_t rows = owned * f.top_k;
-  linear(direction, {owned, f.experts, hidden_});
+  const std::int64_t rows = busiest(owned * f.top_k);
+  // In fp32 or 16 bits. Source: Megatron-LM core/transformer/moe/router.py.
+  Linear router{owned, f.experts, hidden_};
+  router.wide = true;
+  linear(direction, router);
   if (direction == Direction::forward) count_rows();
   dispatch(rows);
   share_rows(CollectiveOp::all_gather, rows);

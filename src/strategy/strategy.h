@@ -149,8 +149,9 @@ struct Workload {
   std::optional<LossKernel> loss;      // else the engine's
   Loading loading = Loading::partitioned;
   Lengths lengths = Lengths::equal;
-  std::string engine;   // a name known to strategy/engine
-  Framework framework;  // how that engine runs it
+  double expert_load = 1;  // rows of the busiest rank of experts over the mean
+  std::string engine;      // a name known to strategy/engine
+  Framework framework;     // how that engine runs it
   auto operator<=>(const Workload&) const = default;
 };
 
