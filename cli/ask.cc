@@ -133,6 +133,17 @@ void read_states(const Flags& flags, Request& request) {
   read_word(flags.lengths, parse_lengths, request.lengths);
 }
 
+/// What is uneven: experts, and the speed of GPUs.
+void read_uneven(const Flags& flags, Request& request) {
+  constexpr Range kLoad{1, 1000}, kSpeed{0.01, 1};
+  if (!flags.expert_load.empty())
+    request.expert_load = parse_number("--expert-load", flags.expert_load,
+                                       kLoad, "1 (balanced) or more, as 1.5");
+  if (!flags.slowest.empty())
+    request.slowest = parse_number("--slowest", flags.slowest, kSpeed,
+                                   "a speed such as 95% or 0.95, up to 1");
+}
+
 void read_workload(const Flags& flags, Request& request) {
   request.engine = flags.engine;
   request.engine_version = flags.engine_version;
@@ -153,6 +164,7 @@ void read_workload(const Flags& flags, Request& request) {
     request.attention = parse_attention(flags.attention);
   }
   read_states(flags, request);
+  read_uneven(flags, request);
 }
 
 void read_search(const Flags& flags, Request& request) {
@@ -275,7 +287,11 @@ double parse_number(std::string_view flag, const std::string& typed,
   return value;
 }
 
-double parse_share(std::string_view flag, const std::string& typed) {
+namespace {
+
+/// A number or a percentage within `range`.
+std::optional<double> number_within(const std::string& typed,
+                                    const Range& range) {
   const bool percent = typed.ends_with('%');
   const std::string number =
       percent ? typed.substr(0, typed.size() - 1) : typed;
@@ -285,11 +301,24 @@ double parse_share(std::string_view flag, const std::string& typed) {
   constexpr double kPercent = 100;
   if (percent) value /= kPercent;
   const bool whole = stop == number.data() + number.size();
-  const bool in_range = std::isfinite(value) && value >= 0 && value < 1;
-  if (problem != std::errc{} || !whole || !in_range) {
-    refuse(flag, typed, "a share such as 5% or 0.05");
-  }
+  if (problem != std::errc{} || !whole || !std::isfinite(value)) return {};
+  if (value < range.least || value > range.most) return {};
   return value;
+}
+
+}  // namespace
+
+double parse_number(std::string_view flag, const std::string& typed,
+                    const Range& range, const char* form) {
+  const auto value = number_within(typed, range);
+  if (!value) refuse(flag, typed, form);
+  return *value;
+}
+
+double parse_share(std::string_view flag, const std::string& typed) {
+  const auto value = number_within(typed, {0, 1});
+  if (!value || *value >= 1) refuse(flag, typed, "a share such as 5% or 0.05");
+  return *value;
 }
 
 }  // namespace ztplan

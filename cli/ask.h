@@ -25,6 +25,16 @@ std::string meant_by(std::string_view engine, std::string_view strategy);
 /// is set to the devices it uses, so that the machine is laid out for them.
 Strategy strategy_of(Flags& flags);
 
+/// Least and most that a number may be.
+struct Range {
+  double least = 0, most = 0;
+};
+
+/// A number or a percentage of `range`; `form` says what was expected. Throws
+/// `Error`.
+double parse_number(std::string_view flag, const std::string& typed,
+                    const Range& range, const char* form);
+
 /// "8": a whole number from 1 to `most`.
 int parse_whole(std::string_view flag, const std::string& typed, int most);
 /// "1,2,4", "0..3": whole numbers from `least` to `most`, each once.

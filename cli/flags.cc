@@ -86,6 +86,12 @@ constexpr Flag kTraining[] = {
     text("--lengths", "L",
          "lengths of samples, equal or varied up to --seq (equal)",
          &Flags::lengths),
+    text("--expert-load", "F",
+         "busiest GPU of experts over the mean, as 1.5 (1)",
+         &Flags::expert_load),
+    text("--slowest", "P",
+         "slowest GPU's speed over the usual one, as 0.95 (1)",
+         &Flags::slowest),
 };
 
 constexpr Flag kStrategy[] = {

@@ -17,7 +17,7 @@ struct Flags {
       precision;
   std::string grad_dtype, attention;
   std::string optimizer, optimizer_dtype, param_dtype, lora, quantize, load,
-      lengths, loss;
+      lengths, loss, expert_load, slowest;
   std::string strategy;
   std::string tp, pp, vpp, dp, cp, ep, etp, zero, offload, recompute,
       micro_batch;

@@ -81,3 +81,19 @@ TEST_CASE("the ends of the bands are a quicker and a slower machine") {
     CHECK(price(work, {h100.cluster, slow}) > likely);
   }
 }
+
+TEST_CASE("a slow device takes as much longer, its links do not") {
+  PricedMachine on = node_of("h100");
+  const Calibration slow = slowed(on.calibration, 0.8);
+  const auto slower = [&](const Work& work) {
+    return price(work, {on.cluster, slow}) / price(work, on.machine());
+  };
+  CHECK(slower(Matmul{.m = 16384, .n = 16384, .k = 16384}) ==
+        doctest::Approx(1 / 0.8).epsilon(0.01));
+  CHECK(slower(Stream{Bytes{1'000'000'000}}) ==
+        doctest::Approx(1 / 0.8).epsilon(0.01));
+  CHECK(slower(Collective{CollectiveOp::all_reduce, {8, 1}, {1'000'000'000}}) ==
+        doctest::Approx(1));
+  CHECK(optimistic(slow).matmul_share.value ==
+        doctest::Approx(0.8 * optimistic(on.calibration).matmul_share.value));
+}

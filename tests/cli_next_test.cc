@@ -60,6 +60,8 @@ const std::map<std::string, std::string> kValues = {
     {"--loss", "--loss eager"},
     {"--load", "--engine deepspeed --zero 3 --load replicated"},
     {"--lengths", "--engine fsdp --lengths varied"},
+    {"--expert-load", "--model mixtral-8x7b --gpus 64 --expert-load 1.5"},
+    {"--slowest", "--slowest 0.95"},
     {"--objective", "--gpus 64 --objective gpus"},
 };
 

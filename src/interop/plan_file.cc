@@ -52,6 +52,9 @@ Request request_of(const JsonView& view) {
   read_word(view, "quantize", parse_quantize, request.quantize);
   read_word(view, "loading", parse_loading, request.loading);
   read_word(view, "lengths", parse_lengths, request.lengths);
+  if (view.has("expert_load"))
+    request.expert_load = view.at("expert_load").number();
+  if (view.has("slowest")) request.slowest = view.at("slowest").number();
   return request;
 }
 

@@ -89,6 +89,10 @@ void add_training(CommandLine& line, const Asked& asked, int gpus) {
   line.add("--loss", request.loss);
   line.add_unless(Loading::partitioned, "--load", request.loading);
   line.add_unless(Lengths::equal, "--lengths", request.lengths);
+  if (request.expert_load > 1)
+    line.add("--expert-load", fmt::format("{}", request.expert_load));
+  if (request.slowest < 1)
+    line.add("--slowest", fmt::format("{}", request.slowest));
 }
 
 template <class Value>

@@ -68,7 +68,10 @@ void write_request(JsonWriter& json, const Asked& asked) {
   json.field("adapters", to_text(workload.adapters));
   json.field("quantize", to_text(workload.quantize));
   json.field("loading", to_text(workload.loading));
-  json.field("lengths", to_text(workload.lengths)).end_object();
+  json.field("lengths", to_text(workload.lengths));
+  if (workload.expert_load > 1) json.field("expert_load", workload.expert_load);
+  if (request.slowest < 1) json.field("slowest", request.slowest);
+  json.end_object();
 }
 
 void write_defaults(JsonWriter& json, const std::vector<Default>& defaults) {

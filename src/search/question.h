@@ -36,7 +36,8 @@ struct Question {
   Limits limits;
   Objective objective = Objective::time;
   int top = 5;
-  double margin = 0;  // share of device memory to keep free
+  double margin = 0;   // share of device memory to keep free
+  double slowest = 1;  // in `calibration`: the device that all wait for
 };
 
 /// A strategy that fits, with all that is known of it.

@@ -112,7 +112,9 @@ class Asking {
     }
     question.workload.engine = question.engines.front()->name;
     if (!versioned) choose_version();
-    question.calibration = calibration_for(question.cluster.device, framework);
+    question.slowest = request_.slowest;
+    question.calibration = slowed(
+        calibration_for(question.cluster.device, framework), request_.slowest);
   }
 
   void choose_version() {
@@ -188,6 +190,7 @@ class Asking {
     workload.loss = request_.loss;
     workload.loading = request_.loading;
     workload.lengths = request_.lengths;
+    workload.expert_load = request_.expert_load;
     check_adapters(asked_.question.model, workload.adapters);
     check_quantized(workload);
   }

@@ -38,7 +38,9 @@ struct Request {
   std::optional<LossKernel> loss = {};
   Loading loading = Loading::partitioned;
   Lengths lengths = Lengths::equal;
-  std::string engine = {};          // empty: those of `default_engines`
+  double expert_load = 1;
+  double slowest = 1;       // speed of the slowest device over the usual one
+  std::string engine = {};  // empty: those of `default_engines`
   std::string engine_version = {};  // of hardware/frameworks, or a path
   std::string usual_version = {};   // of a file's format: where none is named
   Limits limits = {};

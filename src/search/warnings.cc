@@ -20,6 +20,7 @@ class Warner {
 
   std::vector<Finding> all() && {
     uneven_experts();
+    slowest_gpu();
     peer_to_peer();
     sharded_frozen();
     fp8_copies();
@@ -41,12 +42,24 @@ class Warner {
   }
 
   void uneven_experts() {
-    if (routes(q_.model))
+    if (routes(q_.model) && q_.workload.expert_load <= 1)
       warn(Severity::advice, "balanced-routing",
            "experts are taken to be loaded evenly; real routing is not "
            "balanced, so the speed is an upper bound",
            "measure with the router's own balance",
            "alibaba/Pai-Megatron-Patch#658");
+  }
+
+  /// Source: MegaScale (arXiv 2402.15627, section 6.3): about 0.5 % of its
+  /// machines took 10 % longer for the same work and set the pace of all.
+  void slowest_gpu() {
+    if (q_.slowest < 1)
+      warn(Severity::advice, "slowest-gpu",
+           fmt::format("every step waits for a GPU of {:.4g} of the usual "
+                       "speed, taken to be in each stage",
+                       q_.slowest),
+           "find it by timing one product on every GPU, and leave it out",
+           "arXiv 2402.15627, section 6.3");
   }
 
   void peer_to_peer() {

@@ -192,6 +192,18 @@ Calibration pessimistic(const Calibration& calibration) {
   return all_moved(calibration, End::slow);
 }
 
+Calibration slowed(Calibration calibration, double speed) {
+  for (Constant Calibration::*share :
+       {&Calibration::matmul_share, &Calibration::flash_share,
+        &Calibration::memory_share}) {
+    Constant& constant = calibration.*share;
+    constant.value *= speed;
+    constant.low *= speed;
+    constant.high *= speed;
+  }
+  return calibration;
+}
+
 void overlay_framework(Calibration& calibration, const DeviceSpec& device,
                        const JsonView& framework) {
   if (framework.has("constants"))

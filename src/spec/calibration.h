@@ -56,6 +56,10 @@ struct Calibration {
 Calibration optimistic(const Calibration& calibration);
 Calibration pessimistic(const Calibration& calibration);
 
+/// Of a device that runs at `speed` of the usual one: products, attention and
+/// passes take 1 / speed as long. Links and the host are as they were.
+Calibration slowed(Calibration calibration, double speed);
+
 /// Lays the constants of a framework's file, then those it has for the device's
 /// architecture, over `calibration`.
 void overlay_framework(Calibration& calibration, const DeviceSpec& device,
