@@ -379,6 +379,13 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
   CHECK(bridge("NeMo container 25.11") == "megatron-core");
   CHECK(bridge("NeMo container 26.04.01") == "megatron-bridge-26.02");
   CHECK(bridge("NeMo container 26.08") == "megatron-bridge-26.06");
+  CHECK(of("xtuner", "Megatron (Pai patch) 256 H800")
+            .question.workload.framework.id == "megatron-core");
+  CHECK(of("xtuner", "").question.workload.framework.id == "fsdp");
+  CHECK(of("paper-megascale-2024", "Megatron-LM; batch 768")
+            .question.workload.framework.id == "megatron-2023");
+  CHECK(of("paper-megascale-2024", "MegaScale; batch 768")
+            .question.workload.framework.id == "megatron-core");
   CHECK(of("torchtitan", "llama3-8b_h200_202506")
             .question.workload.framework.id == "torchtitan-2025");
 }

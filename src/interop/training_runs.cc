@@ -92,6 +92,12 @@ SourceFacts facts_of(std::string_view source) {
 
 /// The version of a row, where a source has several.
 std::string_view version_of(const CsvRow& row, const SourceFacts& facts) {
+  // xtuner's page compares itself with Megatron-LM patched by PAI.
+  if (notes_say(row, "Megatron (Pai patch)")) return "megatron-core";
+  if (facts.source == "paper-megascale-2024")
+    return folded(row.get("notes")).starts_with("megatron-lm")
+               ? "megatron-2023"
+               : facts.framework;
   if (facts.framework == "megatron-core") {
     // A container of 2026 by its month; the recipes of 2025 are Megatron
     // Core's.
@@ -131,16 +137,30 @@ void read_notes(const CsvRow& row, Workload& workload) {
     workload.loss = LossKernel::uncast;
 }
 
+bool is_latent(const ModelSpec& model) {
+  return std::ranges::any_of(model.layers, [](const LayerGroup& group) {
+    return group.layer.attention.is_latent();
+  });
+}
+
 /// Recipes of Megatron Bridge, also where no release is named: gradients in
 /// bf16, and those of DeepSeek-V3 and of its likes keep moments in bf16
 /// (NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs, recipes/deepseek).
 void set_bridge_recipe(const ModelSpec& model, Workload& workload) {
   workload.gradient = Precision::bf16;
-  const bool is_latent =
-      std::ranges::any_of(model.layers, [](const LayerGroup& group) {
-        return group.layer.attention.is_latent();
-      });
-  if (is_latent) workload.moments = Precision::bf16;
+  if (is_latent(model)) workload.moments = Precision::bf16;
+}
+
+/// Recipes of latent attention recompute its up-projections, where a row does
+/// not say, except on GB300 from 26.06 on: scripts/performance/
+/// configs/deepseek, kimi (workload_base_configs.py, recompute_modules).
+void set_bridge_recompute(const CsvRow& row, TrainingRun& run) {
+  const Question& q = run.question;
+  if (!folded(row.get("recompute")).empty() || !is_latent(q.model)) return;
+  if (q.workload.framework.fused_experts && q.cluster.device.id == "gb300")
+    return;
+  run.strategy.recompute.mode = Recompute::Mode::selective;
+  run.strategy.recompute.mla_up_proj = true;
 }
 
 /// Stages that count the ends as layers, as a list: PipelineModule's
@@ -339,8 +359,10 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
                                        framework, workload.precision);
   workload.loading = facts.loading;
   workload.lengths = facts.lengths;
-  if (is_of_megatron_bridge(row))
+  if (is_of_megatron_bridge(row)) {
     set_bridge_recipe(run.question.model, workload);
+    set_bridge_recompute(row, run);
+  }
   read_notes(row, workload);
   run.step = measured_step(row, run.question.workload, used);
   run.peak = measured_peak(row);
