@@ -20,6 +20,10 @@ namespace {
 constexpr std::size_t kReasonsShown = 10;
 constexpr std::size_t kWorstShown = 20;
 
+std::string_view fit_text(const RunResult& run) {
+  return run.fit ? to_text(*run.fit) : "";
+}
+
 // JSON.
 
 template <class T>
@@ -50,7 +54,7 @@ void write_run(JsonWriter& json, const RunResult& run) {
     return;
   }
   json.field("engine", run.engine).field("strategy", run.strategy);
-  json.end_object();
+  json.field("fit", fit_text(run)).end_object();
 }
 
 void write_summary(JsonWriter& json, const char* key,
@@ -117,7 +121,8 @@ Table run_table(const Validation& validation) {
        {"id", "source", "predicted_step_seconds", "measured_step_seconds",
         "low_step_seconds", "high_step_seconds", "time_error",
         "predicted_peak_bytes", "measured_peak_bytes", "low_peak_bytes",
-        "high_peak_bytes", "memory_error", "skipped", "engine", "strategy"}) {
+        "high_peak_bytes", "memory_error", "skipped", "engine", "strategy",
+        "fit"}) {
     table.columns.push_back({title});
   }
   for (const RunResult& run : validation.runs) {
@@ -128,7 +133,7 @@ Table run_table(const Validation& validation) {
          exact_or_empty(run.predicted_peak), exact_or_empty(run.measured_peak),
          exact_or_empty(run.low_peak), exact_or_empty(run.high_peak),
          exact_or_empty(memory_error(run)), run.skipped, run.engine,
-         run.strategy});
+         run.strategy, std::string(fit_text(run))});
   }
   return table;
 }
