@@ -131,6 +131,36 @@ TEST_CASE("a Llama 3 8B layer keeps 139,400 bytes a token") {
         std::int64_t{4096} * (32768 + 16384 + 4096 + 86016 + 128 + 8));
 }
 
+// The same with the inputs of its four products (two norms, the attention, the
+// gated MLP) in one byte each, beside what attention reads in 16 bits.
+TEST_CASE("fp8 products of Transformer Engine keep their inputs in fp8") {
+  Workload work = workload(4096, 1);
+  work.precision = Precision::fp8;
+  const auto bytes_a_token = [&](const char* strategy) {
+    return first_layer(llama3_8b(), work, strategy).saved.value / 4096;
+  };
+  CHECK(bytes_a_token("") == 139'400);
+  work.framework.narrow_inputs = true;
+  CHECK(bytes_a_token("") == 24'576 + 20'480 + 4096 + 71'680 + 128 + 8);
+  CHECK(bytes_a_token("recompute=selective:activation+norms") ==
+        16'384 + 20'480 + 4096 + 57'344 + 128 + 8);
+}
+
+// Two tensors of 4096 for each of two experts: what they are sent and, where it
+// is weighed afterwards, what they return.
+TEST_CASE("experts that weigh within keep nothing of what they return") {
+  Workload work = workload(4096, 1);
+  const auto keeps = [&](const char* strategy) {
+    return first_layer(mixtral(), work, strategy).saved.value / 4096;
+  };
+  const std::int64_t before = keeps(""), loaded = keeps("dp=8,ep=8");
+  work.framework.weighs_within_experts = true;
+  CHECK(before - keeps("") == 2 * 2 * 4096);
+  CHECK(loaded - keeps("dp=8,ep=8") == 2 * 2 * 4096 * 5 / 4);
+  work.routing = Routing::forced;
+  CHECK(keeps("dp=8,ep=8") == keeps(""));
+}
+
 // Megatron-Bridge, Moonlight 16B: recomputing the attention core under flash
 // attention freed 4 MB of 36.6 GB. Queries, keys, values and output stay.
 TEST_CASE("under flash attention its core keeps only log-sum-exp") {

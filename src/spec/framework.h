@@ -54,6 +54,14 @@ struct Framework {
   /// Under ZeRO 2 and 3, gradients of micro-batches are summed whole on every
   /// rank and reduced after the last.
   bool reduces_once = false;
+  /// CUDA of its time loads every kernel at once (before 11.7), not when
+  /// called.
+  bool loads_all_kernels = false;
+  /// What fp8 products read waits for their backward in fp8.
+  bool narrow_inputs = false;
+  /// Experts weigh what they compute before their second product, so that what
+  /// they return need not be kept.
+  bool weighs_within_experts = false;
   /// Its modules are fused kernels though its engine's usual ones are not.
   bool fused_modules = false;
   bool overlaps_gradients = true;  // reduces beside backward where it can

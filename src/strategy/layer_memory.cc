@@ -9,7 +9,8 @@
 namespace ztplan {
 namespace {
 
-constexpr std::int64_t kFp32 = 4;   // bytes
+constexpr std::int64_t kFp32 = 4;  // bytes
+constexpr std::int64_t kFp8 = 1;
 constexpr std::int64_t kIndex = 8;  // bytes of an int64 token id or index
 constexpr std::int64_t kMask = 1;   // bytes of a dropout mask element
 
@@ -27,10 +28,14 @@ struct Cut {
   std::int64_t tokens;  // of a micro-batch on this device, before tensor
   std::int64_t stream;  // of them in the residual stream: fewer with sp
   std::int64_t number;  // bytes of an activation
+  std::int64_t input;   // and of one that waits as the input of a product
   std::int64_t hidden;
   bool eager;
   bool hidden_dropout;
   bool score_dropout;
+  bool even;           // rows of experts
+  bool weighs_within;  // experts, what they return
+  bool narrow() const { return input < number; }
   /// `each` bytes of every token, or of every one in the residual stream.
   std::int64_t per_token(std::int64_t each) const {
     return capped_product(tokens, each);
@@ -40,6 +45,13 @@ struct Cut {
   }
 };
 
+/// Source: NVIDIA/TransformerEngine, pytorch/module/layernorm_linear.py,
+/// linear.py and grouped_linear.py: of a quantized input, that is saved alone.
+bool saves_narrow(const Workload& workload) {
+  return workload.precision == Precision::fp8 &&
+         workload.framework.narrow_inputs;
+}
+
 Cut cut_of(const ModelSpec& model, const Workload& workload,
            const Strategy& s) {
   Cut cut;
@@ -48,10 +60,13 @@ Cut cut_of(const ModelSpec& model, const Workload& workload,
   cut.stream =
       s.sequence_parallel ? divide_up(cut.tokens, s.tensor) : cut.tokens;
   cut.number = activation_bytes(workload.precision);
+  cut.input = saves_narrow(workload) ? kFp8 : cut.number;
   cut.hidden = model.hidden;
   cut.eager = workload.attention == AttentionKernel::eager;
   cut.hidden_dropout = model.norm == Norm::layer;
   cut.score_dropout = cut.hidden_dropout && cut.eager;
+  cut.even = workload.routing == Routing::forced;
+  cut.weighs_within = workload.framework.weighs_within_experts;
   return cut;
 }
 
@@ -182,16 +197,24 @@ std::int64_t up_projected(const Attention& a, const AttentionShape& shape,
          cut.per_stream(cut.number * (a.latent.q_rank + a.latent.kv_rank));
 }
 
+/// Of an element that attention puts out: the projection reads it, as does the
+/// backward of flash attention unless that runs again, and in 16 bits.
+std::int64_t output_bytes(const Cut& cut, const Recompute& recompute) {
+  const bool is_read_twice = cut.narrow() && !cut.eager && !recompute.attention;
+  return cut.input + (is_read_twice ? cut.number : 0);
+}
+
 Parts attention_parts(const Attention& a, const Cut& cut,
                       const Workload& workload, const Strategy& s,
                       const Recompute& recompute) {
   const AttentionShape shape = attention_shape(a, s);
   const Parts core = attention_core(shape, cut, workload, recompute);
-  const std::int64_t traded =
-      shape.query + shape.key + shape.value + shape.output;
+  const std::int64_t into = shape.query + shape.key + shape.value;
+  const std::int64_t traded = into + shape.output;
   Parts parts;
   parts.saved = core.saved +
-                cut.per_token(cut.number * (traded + shape.unnormed)) +
+                cut.per_token(cut.number * (into + shape.unnormed)) +
+                cut.per_token(output_bytes(cut, recompute) * shape.output) +
                 cut.per_stream(cut.number * shape.latent);
   parts.saved += mask_bytes(cut);
   parts.working = core.working + cut.per_token(cut.number * traded) +
@@ -212,10 +235,11 @@ Parts rebuilt(const Parts& parts) { return {0, parts.saved + parts.working}; }
 Parts inner_parts(const FeedForward& f, std::int64_t rows, std::int64_t width,
                   const Cut& cut, const Recompute& recompute) {
   const std::int64_t one = capped_product(rows, cut.number * width);
+  const std::int64_t kept = capped_product(rows, cut.input * width);
   const std::int64_t into = f.gated ? 2 * one : one;
-  Parts parts{into + one, into + one};
+  Parts parts{into + kept, into + one};
   if (!recompute.activation) return parts;
-  parts.saved -= one;
+  parts.saved -= kept;
   parts.working += one;
   return parts;
 }
@@ -232,7 +256,8 @@ Parts dense_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
 std::int64_t expert_rows(const FeedForward& f, const Cut& cut,
                          const Strategy& s) {
   const std::int64_t rows = cut.per_stream(f.top_k);
-  return s.expert > 1 ? divide_up(rows * kLoadTimes, kLoadOver) : rows;
+  return s.expert > 1 && !cut.even ? divide_up(rows * kLoadTimes, kLoadOver)
+                                   : rows;
 }
 
 /// Of one tensor of the inner width, dense and of experts together.
@@ -246,22 +271,29 @@ std::int64_t inner_elements(const FeedForward& f, const Cut& cut,
 }
 
 /// Router logits and probabilities in fp32 and the chosen experts; tokens sent
-/// and returned, whole among the ranks that share an expert; inner tensors.
+/// and, where they are weighed afterwards, returned, whole among the ranks that
+/// share an expert; inner tensors.
 /// Source: Megatron-LM, core/transformer/moe (router, token_dispatcher).
 Parts expert_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
                    const Recompute& recompute) {
   const std::int64_t router =
       cut.per_stream(2 * kFp32 * f.experts + kIndex * f.top_k);
   const std::int64_t rows = expert_rows(f, cut, s);
-  const std::int64_t moved =
-      capped_product(rows, 2 * cut.number * cut.hidden * s.expert_tensor);
+  const std::int64_t width = cut.hidden * s.expert_tensor;
+  const std::int64_t moved = capped_product(rows, 2 * cut.number * width);
+  const std::int64_t returned = cut.weighs_within ? 0 : cut.number;
+  const std::int64_t kept =
+      capped_product(rows, (cut.input + returned) * width);
   const Parts inner = inner_parts(f, rows, f.expert_width, cut, recompute);
-  return {router + moved + inner.saved, router + moved + inner.working};
+  return {router + kept + inner.saved, router + moved + inner.working};
 }
 
 Parts moe_parts(const FeedForward& f, const Cut& cut, const Strategy& s,
                 const Recompute& recompute) {
-  const Parts dense = dense_parts(f, cut, s, recompute);
+  Parts dense = dense_parts(f, cut, s, recompute);
+  // The router reads what they do, in 16 bits.
+  if (cut.narrow() && f.shared_width > 0)
+    dense.saved += cut.per_stream(cut.input * cut.hidden);
   const Parts shared = recompute.shared_experts ? rebuilt(dense) : dense;
   const Parts routed = expert_parts(f, cut, s, recompute);
   const Parts all{shared.saved + routed.saved, shared.working + routed.working};
@@ -305,7 +337,12 @@ Parts norm_parts(const ModelSpec& model, const Layer& layer, const Cut& cut,
   parts.saved =
       layer.norms * stream_bytes(cut) + (layer.norms - within) * statistics;
   if (recompute.norms || within > 0) parts.working = stream_bytes(cut);
-  if (!recompute.norms) parts.saved += (before - within) * stream_bytes(cut);
+  if (recompute.norms) return parts;
+  // A router reads its norm's output as it is.
+  const int wide = layer.ffn.is_moe() && before > 1 ? 1 : 0;
+  parts.saved +=
+      (before - within - wide) * cut.per_stream(cut.input * cut.hidden) +
+      wide * stream_bytes(cut);
   return parts;
 }
 

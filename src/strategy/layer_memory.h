@@ -16,7 +16,8 @@
 //   is a mask over full scores.
 // - Norms, rotary embedding and activation are fused kernels; what a framework
 //   keeps when they are not is `unfused_activations`.
-// - fp8 runs keep 16-bit activations.
+// - fp8 runs keep 16-bit activations, but for inputs of products where a
+//   framework keeps those in fp8.
 #pragma once
 
 #include "base/units.h"

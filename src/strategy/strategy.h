@@ -134,6 +134,10 @@ enum class Loading { partitioned, replicated };
 /// lengths up to it.
 enum class Lengths { equal, varied };
 
+/// Whether a router sends tokens where it learned to, or evenly to all experts,
+/// as runs do that measure speed alone.
+enum class Routing { learned, forced };
+
 /// What is trained per step, in which numbers, by whose rules.
 struct Workload {
   int sequence = 0;      // tokens
@@ -149,6 +153,7 @@ struct Workload {
   std::optional<LossKernel> loss;      // else the engine's
   Loading loading = Loading::partitioned;
   Lengths lengths = Lengths::equal;
+  Routing routing = Routing::learned;
   double expert_load = 1;  // rows of the busiest rank of experts over the mean
   std::string engine;      // a name known to strategy/engine
   Framework framework;     // how that engine runs it
