@@ -207,7 +207,7 @@ TEST_CASE("validate --json has the keys of ztplan.validate/1") {
   check_keys(
       all.at("runs").at(0),
       {"id", "predicted_step_seconds", "measured_step_seconds", "time_error",
-       "predicted_peak_bytes", "measured_peak_bytes", "memory_error"});
+       "predicted_peak_bytes", "measured_peak_bytes", "memory_error", "fit"});
   CHECK(!all.at("runs").at(0).contains("skipped"));
   CHECK(all.at("runs").at(1).at("skipped") ==
         "adapters other than LoRA cannot be said yet");

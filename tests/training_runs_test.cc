@@ -373,6 +373,10 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
   CHECK(of("mine", "").question.workload.gradient == Precision::fp32);
   CHECK(of("mine", "bf16 weights and optimizer states")
             .question.workload.parameter == Precision::bf16);
+  CHECK(
+      of("megatron-bridge", "token balance forced").question.workload.routing ==
+      Routing::forced);
+  CHECK(of("mine", "").question.workload.routing == Routing::learned);
   const auto bridge = [&](const char* notes) {
     return of("megatron-bridge", notes).question.workload.framework.id;
   };
@@ -397,6 +401,41 @@ TEST_CASE("a narrow precision is that of its cell") {
     CHECK(read(with([&](Cells& c) {
             c.precision = text;
           })).question.workload.precision == precision);
+}
+
+TEST_CASE("numbers and states are those of a source's own scripts") {
+  const auto of = [](const char* source, const char* model, const char* zero,
+                     const char* precision) {
+    return read(with([&](Cells& c) {
+      c.source = source;
+      c.model = model;
+      c.zero = zero;
+      c.precision = precision;
+      c.recompute = "";
+    }));
+  };
+  const auto stored = [&](const char* source, const char* model,
+                          const char* precision) {
+    return of(source, model, "", precision).question.workload.parameter;
+  };
+  const char* const tuned = "Llama3-8B (LoRA)";
+  const char* const full = "Llama3-8B";
+  CHECK(of("qwen-finetune", full, "", "bf16").strategy.zero == 3);
+  CHECK(of("qwen-finetune", full, "2", "bf16").strategy.zero == 2);
+  CHECK(of("qwen-finetune", tuned, "", "bf16").strategy.zero == 0);
+  CHECK(stored("ms-swift", full, "bf16") == Precision::bf16);
+  CHECK(!stored("ms-swift", tuned, "bf16"));
+  CHECK(stored("megatron-bridge", full, "mxfp8") == Precision::fp8);
+  CHECK(stored("megatron-bridge", full, "fp8 (finer-grained scaling)") ==
+        std::nullopt);
+  CHECK(!stored("megatron-bridge", tuned, "mxfp8"));
+  CHECK(!stored("mine", full, "fp8"));
+  using Mode = Recompute::Mode;
+  const auto mode = [&](const char* source, const char* model) {
+    return of(source, model, "", "bf16").strategy.recompute.mode;
+  };
+  CHECK(mode("nemo-automodel", full) == Mode::full);
+  CHECK(mode("megatron-bridge", full) == Mode::none);
 }
 
 TEST_CASE("a table without the columns it needs is refused by name") {

@@ -78,8 +78,8 @@ TEST_CASE("a validation as CSV has a row a run and empty cells for gaps") {
         "id,source,predicted_step_seconds,measured_step_seconds,"
         "low_step_seconds,high_step_seconds,time_error,predicted_peak_bytes,"
         "measured_peak_bytes,low_peak_bytes,high_peak_bytes,memory_error,"
-        "skipped,engine,strategy\nr,a,15,10,,,0.5,,,,,,,,\n"
-        "s,a,,,,,,,,,,,why,,\n");
+        "skipped,engine,strategy,fit\nr,a,15,10,,,0.5,,,,,,,,,\n"
+        "s,a,,,,,,,,,,,why,,,\n");
 }
 
 TEST_CASE("memory is a column where a run's could be compared") {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string_view>
 
+#include "strategy/engines/rules.h"
+
 namespace ztplan {
 namespace {
 
@@ -31,12 +33,6 @@ RunInput model_size(const ModelSpec& model) {
 
 RunInput number(const char* name, int value) {
   return {name, fmt::format("{}", value), static_cast<double>(value)};
-}
-
-bool has_experts(const ModelSpec& model) {
-  return std::ranges::any_of(model.layers, [](const LayerGroup& group) {
-    return group.layer.ffn.is_moe();
-  });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "search/interval.h"
 #include "spec/catalog.h"
 #include "strategy/engine_memory.h"
+#include "strategy/engines/rules.h"
 #include "strategy/stages.h"
 
 namespace ztplan {
@@ -32,6 +33,9 @@ struct SourceFacts {
   Loading loading = Loading::partitioned;
   bool compares_software = false;  // its notes open with what ran
   Lengths lengths = Lengths::equal;
+  int zero = 0;                // of its own scripts, where all is trained
+  bool narrow_states = false;  // and weights with their states are in bf16
+  bool stores_fp8 = false;     // and weights of fp8 runs are in fp8
 };
 // Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
 // (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
@@ -40,7 +44,13 @@ struct SourceFacts {
 // enable_activation_checkpointing; litgpt's FSDP strategy checkpoints every
 // block and shards what each rank has read whole (finetune/lora.py). ms-swift
 // and litgpt train on samples as they come; PEFT's comparison does too, but
-// empties the allocator's cache between steps.
+// empties the allocator's cache between steps. Scripts that train all weights:
+// QwenLM/Qwen finetune/finetune_ds.sh (ds_config_zero3.json); ms-swift
+// llm/utils/argument.py (a model is loaded in the dtype of training, bf16,
+// which its optimizer keeps); NeMo Automodel examples/llm_benchmark
+// (torch_dtype: bf16, torch.optim.Adam; models without experts with
+// activation_checkpointing); NeMo-Framework-Launcher conf/training/llama
+// (fp8_params: True).
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
     SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
@@ -60,7 +70,9 @@ constexpr std::array kSources = {
     SourceFacts{"megatron-bridge-cards", "megatron-core"},
     SourceFacts{"megatron-bridge-skills", "megatron-core"},
     SourceFacts{"megatron-golden", "megatron-core"},
-    SourceFacts{"nemo-h100-fp8", "nemo-2024"},
+    SourceFacts{.source = "nemo-h100-fp8",
+                .framework = "nemo-2024",
+                .stores_fp8 = true},
     SourceFacts{"google-gpu-recipes", "megatron-core"},
     SourceFacts{"primus-pipeline", "megatron-core"},
     SourceFacts{"llm-foundry", "llm-foundry"},
@@ -68,11 +80,16 @@ constexpr std::array kSources = {
     SourceFacts{"torchao", "torchtitan"},
     SourceFacts{"fms-fsdp", "torchtitan"},
     SourceFacts{"torchtune", "torchtune", "", "full"},
-    SourceFacts{"nemo-automodel", "fsdp"},
-    SourceFacts{"qwen-finetune", "transformers"},
+    SourceFacts{.source = "nemo-automodel",
+                .framework = "fsdp",
+                .recompute = "full",
+                .narrow_states = true},
+    SourceFacts{
+        .source = "qwen-finetune", .framework = "transformers", .zero = 3},
     SourceFacts{.source = "ms-swift",
                 .framework = "transformers",
-                .lengths = Lengths::varied},
+                .lengths = Lengths::varied,
+                .narrow_states = true},
     SourceFacts{"hf-peft", "transformers"},
     SourceFacts{.source = "litgpt",
                 .framework = "fsdp",
@@ -123,12 +140,39 @@ ClusterSpec cluster_of(const CsvRow& row, const SourceFacts& facts,
   return machine_of_run(row, overrides, devices);
 }
 
+/// What its source's recipes recompute where the row does not say.
+std::string_view usual_recompute(const SourceFacts& facts,
+                                 const ModelSpec& model) {
+  const bool keeps_experts = facts.source == "nemo-automodel";
+  return keeps_experts && has_experts(model) ? "" : facts.recompute;
+}
+
+void keep_narrow_states(Workload& workload) {
+  workload.parameter = workload.moments = workload.gradient = Precision::bf16;
+}
+
+/// What its source's own scripts set where all weights are trained.
+void set_usual_states(const CsvRow& row, const SourceFacts& facts,
+                      TrainingRun& run) {
+  Workload& workload = run.question.workload;
+  if (workload.adapters.any()) return;
+  if (facts.narrow_states) keep_narrow_states(workload);
+  if (facts.stores_fp8 && workload.precision == Precision::fp8)
+    workload.parameter = Precision::fp8;
+  const bool is_silent =
+      folded(row.get("zero_stage")).empty() && folded(row.get("fsdp")).empty();
+  if (is_silent && devices(run.strategy) > 1)
+    run.strategy.zero = std::max(run.strategy.zero, facts.zero);
+}
+
 /// What the notes alone say. The ladder of torchtune's README adds one thing
 /// after another, that of its loss fourth. QwenLM/Qwen finetune/
 /// finetune_qlora_single_gpu.sh trains in fp16 under DeepSpeed, not autocast.
 void read_notes(const CsvRow& row, Workload& workload) {
   if (notes_say(row, "bf16 weights and optimizer states"))
-    workload.parameter = workload.moments = workload.gradient = Precision::bf16;
+    keep_narrow_states(workload);
+  for (const char* even : {"balance forced", "forced expert balance"})
+    if (notes_say(row, even)) workload.routing = Routing::forced;
   if (notes_say(row, "liger")) workload.loss = LossKernel::fused_linear;
   for (const char* before : {"\"baseline", "\"+packed", "\"+torch.compile"})
     if (notes_say(row, before)) workload.loss = LossKernel::eager;
@@ -143,11 +187,25 @@ bool is_latent(const ModelSpec& model) {
   });
 }
 
+/// Blocks of Hopper; what a release calls finer-grained is MXFP8 elsewhere.
+bool scales_blocks(const CsvRow& row, const DeviceSpec& device) {
+  const std::string precision = folded(row.get("precision"));
+  return says(precision, "blockwise") ||
+         (says(precision, "finer-grained") && device.architecture == "Hopper");
+}
+
 /// Recipes of Megatron Bridge, also where no release is named: gradients in
-/// bf16, and those of DeepSeek-V3 and of its likes keep moments in bf16
-/// (NVIDIA-NeMo/Megatron-Bridge scripts/performance/configs, recipes/deepseek).
-void set_bridge_recipe(const ModelSpec& model, Workload& workload) {
+/// bf16, fp8 weights unless they are scaled by block, and moments in bf16 for
+/// DeepSeek-V3 and its likes (NVIDIA-NeMo/Megatron-Bridge
+/// scripts/performance/configs, training/mixed_precision.py fp8_param_gather,
+/// recipes/deepseek).
+void set_bridge_recipe(const CsvRow& row, const ModelSpec& model,
+                       const DeviceSpec& device, Workload& workload) {
   workload.gradient = Precision::bf16;
+  const bool is_stored =
+      !workload.adapters.any() && !scales_blocks(row, device);
+  if (workload.precision == Precision::fp8 && is_stored)
+    workload.parameter = Precision::fp8;
   if (is_latent(model)) workload.moments = Precision::bf16;
 }
 
@@ -337,8 +395,8 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
   const SourceFacts facts = facts_of(row.get("source"));
   TrainingRun run;
   run.question.model = model_of_run(row, known);
-  run.strategy =
-      strategy_of_run(row, layer_count(run.question.model), facts.recompute);
+  run.strategy = strategy_of_run(row, layer_count(run.question.model),
+                                 usual_recompute(facts, run.question.model));
   list_stages(run.strategy, layer_count(run.question.model), facts);
   const int used = devices(run.strategy);
   run.question.cluster = cluster_of(row, facts, used);
@@ -359,8 +417,10 @@ TrainingRun read_run(const CsvRow& row, const std::vector<ModelSpec>& known) {
                                        framework, workload.precision);
   workload.loading = facts.loading;
   workload.lengths = facts.lengths;
+  set_usual_states(row, facts, run);
   if (is_of_megatron_bridge(row)) {
-    set_bridge_recipe(run.question.model, workload);
+    set_bridge_recipe(row, run.question.model, run.question.cluster.device,
+                      workload);
     set_bridge_recompute(row, run);
   }
   read_notes(row, workload);

@@ -45,11 +45,13 @@ struct Cut {
   }
 };
 
-/// Source: NVIDIA/TransformerEngine, pytorch/module/layernorm_linear.py,
+/// Those of 4-bit products count as 8-bit ones. Source:
+/// NVIDIA/TransformerEngine, pytorch/module/layernorm_linear.py,
 /// linear.py and grouped_linear.py: of a quantized input, that is saved alone.
 bool saves_narrow(const Workload& workload) {
-  return workload.precision == Precision::fp8 &&
-         workload.framework.narrow_inputs;
+  const bool is_narrow = workload.precision == Precision::fp8 ||
+                         workload.precision == Precision::fp4;
+  return is_narrow && workload.framework.narrow_inputs;
 }
 
 Cut cut_of(const ModelSpec& model, const Workload& workload,
