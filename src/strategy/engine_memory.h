@@ -71,6 +71,12 @@ struct EngineMemory {
   /// ZeRO 2 reduces each micro-batch into a shard of its own, added to the one
   /// that is kept when its backward is over.
   bool adds_shards = false;
+  /// Gradients are copied into flat tensors when they are reduced and stepped
+  /// with, which fit in no block that activations leave behind: the allocator
+  /// reserves both.
+  bool flattens = false;
+  /// Pipelines have groups of their own beside those of the model.
+  bool groups_stages = false;
   /// A 16-bit gradient stays beside the fp32 one it is added to.
   bool narrow_gradients = false;
   /// What the allocator loses to fragmentation: one part in so many of the

@@ -13,8 +13,10 @@ std::int64_t kept_weights(const Setting& setting, const Engine& engine,
   return shard.dense + shard.experts;
 }
 
-Bytes outside_tensors(const Setting& setting, const Strategy& strategy) {
-  return context_bytes() + communicator_bytes(setting.cluster, strategy);
+Bytes outside_tensors(const Setting& setting, const Engine& engine,
+                      const Strategy& strategy) {
+  return context_bytes(setting.workload.framework) +
+         communicator_bytes(setting.cluster, strategy, *engine.memory);
 }
 
 }  // namespace
@@ -32,7 +34,7 @@ EdgePeak load_peak(const Setting& setting, const Engine& engine,
                                 : std::min(share.largest_layer, kept);
   const std::int64_t whole =
       replicated ? parameters(setting.model) : share.largest_layer;
-  return {outside_tensors(setting, strategy) +
+  return {outside_tensors(setting, engine, strategy) +
               Bytes{bytes.parameter * (kept + read)},
           node_bytes(Bytes{activation_bytes(workload.precision) * whole},
                      setting.cluster)};
@@ -51,7 +53,7 @@ EdgePeak save_peak(const Setting& setting, const Engine& engine,
   const std::int64_t number = activation_bytes(setting.workload.precision);
   const std::int64_t gathered =
       std::max(share.largest_layer, share.largest_end);
-  return {outside_tensors(setting, strategy) +
+  return {outside_tensors(setting, engine, strategy) +
               Bytes{states + number * gathered +
                     bytes.parameter *
                         kept_weights(setting, engine, share, strategy)},

@@ -139,7 +139,8 @@ void hold_buffers(const Place& place, Ledger& book);
 void hold_overhead(const Place& place, Ledger& book);
 
 /// CUDA context with its communicators, as in `hold_overhead`.
-Bytes context_bytes();
-Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& strategy);
+Bytes context_bytes(const Framework& framework);
+Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& strategy,
+                         const EngineMemory& keeps);
 
 }  // namespace ztplan

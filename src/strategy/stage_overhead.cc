@@ -11,6 +11,10 @@ namespace {
 // PyTorch 2.1. Source: stas00/ml-engineering, training/performance.
 constexpr Bytes kContext{512 * kMiB};
 
+// Kernels were all loaded before CUDA 11.7: 0.92 GiB then, on the same A100;
+// BigScience's runs of 2021 note about 1.1 GB (experiments/tr3m-1B3.md).
+constexpr Bytes kWholeContext{1'100'000'000};
+
 // cuBLAS keeps a workspace a stream: 8 MiB, 32 MiB from Hopper on.
 // Source: PyTorch notes, cuda.rst (cuBLAS workspaces).
 constexpr Bytes kWorkspace{8 * kMiB};
@@ -77,7 +81,12 @@ void hold_buckets(const Place& p, Ledger& book) {
   const std::int64_t below = overlaps_reduction(p.engine, p.strategy)
                                  ? p.keeps.buckets_beside
                                  : p.keeps.buckets;
-  const std::int64_t count = is_sharded ? p.keeps.buckets_sharded : below;
+  // Under a pipeline the engine's own reduction adds one to that of the
+  // optimizer: DeepSpeed, runtime/pipe/engine.py (_exec_reduce_grads).
+  const bool adds_one = p.keeps.groups_stages && p.strategy.pipeline > 1 &&
+                        p.strategy.zero == 1 && below > 0;
+  const std::int64_t count =
+      is_sharded ? p.keeps.buckets_sharded : below + (adds_one ? 1 : 0);
   const std::int64_t bucket =
       p.strategy.tuning.bucket.value_or(p.engine.bucket_elements);
   const std::int64_t elements = p.keeps.allocates_whole_bucket
@@ -122,6 +131,30 @@ void hold_other_lengths(const Place& p, Ledger& book) {
              "left by other lengths", kTorch);
 }
 
+/// Flat tensors of the last phases, beside the blocks of backward, as far as
+/// there is room: the allocator frees what it caches before it fails. Source:
+/// torch, c10/cuda/CUDACachingAllocator.cpp (a block is never made of several;
+/// release_cached_blocks). From ZeRO 2 on, buckets leave blocks as large.
+void hold_flat(const Place& p, Ledger& book) {
+  if (!p.keeps.flattens || p.shards_gradients()) return;
+  PhaseSums flat, all;
+  for (const Holding& holding : book) {
+    if (holding.tier != Tier::device) continue;
+    all.add(holding);
+    if (holding.term == Term::buffers) flat.add(holding);
+  }
+  const auto totals = flat.totals();
+  const auto at = [&](Phase phase) {
+    return totals[static_cast<std::size_t>(phase)];
+  };
+  const Bytes more =
+      std::max(at(Phase::reduce), at(Phase::step)) - at(Phase::backward);
+  const Bytes left =
+      p.setting.cluster.device.memory - std::ranges::max(all.totals());
+  hold_shown(book, Meter::reserved, kPasses, std::min(more, left),
+             "reserved for flat gradients", kTorch);
+}
+
 /// What compression left out of one step is added to the next. Source: Lin et
 /// al., arXiv 1712.01887; DeepSpeed, runtime/fp16/onebit/adam.py (worker_error,
 /// server_error).
@@ -144,13 +177,14 @@ struct Communicator {
   Bytes bytes;
   const char* source;
 };
-// A rank is in nine groups at most.
-using Communicators = boost::container::static_vector<Communicator, 9>;
+// A rank is in eleven groups at most.
+using Communicators = boost::container::static_vector<Communicator, 11>;
 
 /// One for each group a rank belongs to. All-reduces over trees have more
 /// peers than rings have. The gradient norm is summed over all ranks, which the
 /// data-parallel ones may be.
-Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
+Communicators communicators(const ClusterSpec& cluster, const Strategy& s,
+                            const EngineMemory& keeps) {
   const bool wide =
       !cluster.levels.empty() && is_wide(cluster.levels.front().kind);
   const Bytes ring = kChannel * (wide ? kWideChannels : kNarrowChannels);
@@ -171,16 +205,25 @@ Communicators communicators(const ClusterSpec& cluster, const Strategy& s) {
   add(expert_cut(s) > 1 && expert_data(s) > 1, "expert data communicator",
       ring);
   add(devices(s) > ranks, "world communicator", ring);
+  // DeepSpeed, runtime/pipe/topology.py (PipelineParallelGrid): all stages of
+  // one copy, over which overflow and norm are summed, and tied layers.
+  const bool groups = keeps.groups_stages && s.pipeline > 1;
+  add(groups, "communicator of a copy of the model", tree);
+  add(groups, "communicator of tied layers", ring);
   return all;
 }
 
 }  // namespace
 
-Bytes context_bytes() { return kContext; }
+Bytes context_bytes(const Framework& framework) {
+  return framework.loads_all_kernels ? kWholeContext : kContext;
+}
 
-Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& s) {
+Bytes communicator_bytes(const ClusterSpec& cluster, const Strategy& s,
+                         const EngineMemory& keeps) {
   Bytes sum;
-  for (const Communicator& each : communicators(cluster, s)) sum += each.bytes;
+  for (const Communicator& each : communicators(cluster, s, keeps))
+    sum += each.bytes;
   return sum;
 }
 
@@ -201,11 +244,14 @@ void hold_overhead(const Place& p, Ledger& book) {
              "allocator fragmentation", kTorch);
   hold_unplaced_gradients(p, book);
   hold_other_lengths(p, book);
-  hold_shown(book, Meter::driver, kWholeStep, kContext, "CUDA context",
+  hold_shown(book, Meter::driver, kWholeStep,
+             context_bytes(p.setting.workload.framework), "CUDA context",
              "stas00/ml-engineering");
-  for (const Communicator& each : communicators(p.setting.cluster, p.strategy))
+  for (const Communicator& each :
+       communicators(p.setting.cluster, p.strategy, p.keeps))
     hold_shown(book, Meter::driver, kWholeStep, each.bytes, each.what,
                each.source);
+  hold_flat(p, book);
 }
 
 }  // namespace ztplan

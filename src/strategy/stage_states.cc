@@ -7,7 +7,8 @@ namespace ztplan {
 namespace {
 
 // Weights in fp8 and their transposes, beside the 16-bit ones. Source:
-// TransformerEngine, module/base.py (weight workspaces, kept over a step).
+// TransformerEngine, module/base.py (weight workspaces, kept over a step) and
+// tensor/mxfp8_tensor.py (rows and columns are scaled apart).
 constexpr std::int64_t kNarrowCopies = 2;
 
 /// Bytes of the states beside the master weights. Adam, LAMB: two moments;
@@ -114,18 +115,18 @@ void hold_fp4_copies(const Place& p, Ledger& book) {
 }
 
 /// Beside wider weights, copies in fp8 or fp4 and their transposes; beside
-/// weights stored in fp8, the transposes of the layer at work.
+/// weights stored in fp8, their transposes. Of the layer at work where it is
+/// gathered.
 void hold_narrow_copies(const Place& p, Ledger& book) {
   const Workload& w = p.setting.workload;
   if (w.precision == Precision::fp4) return hold_fp4_copies(p, book);
   if (w.precision != Precision::fp8) return;
   const bool is_primary = w.parameter == Precision::fp8;
-  const std::int64_t copied = gathers(p) || is_primary
-                                  ? p.share.largest_layer
-                                  : p.share.total() - p.share.ends;
+  const std::int64_t copied =
+      gathers(p) ? p.share.largest_layer : p.share.total() - p.share.ends;
   const std::int64_t copies = is_primary ? 1 : kNarrowCopies;
   hold(book, on_device(Term::buffers, copies * copied, kWholeStep,
-                       is_primary ? "fp8 transposes of one layer"
+                       is_primary ? "fp8 transposes"
                                   : "fp8 weights and their transposes",
                        "TransformerEngine, pytorch/module/base.py"));
 }
@@ -164,15 +165,30 @@ void hold_gradients(const Place& p, Ledger& book) {
   hold_narrow_gradients(p, book);
 }
 
+/// Bytes of `count` gradients on their way to Adam in flat tensors: as they are
+/// and in fp32, or in fp32 twice without ZeRO; before it, the norm of the
+/// largest is taken in fp64. Source: DeepSpeed, runtime/zero/stage_1_and_2.py
+/// (step, get_grad_norm_direct), runtime/fp16/fused_optimizer.py (step).
+std::int64_t flat_step_bytes(const Place& p, std::int64_t count) {
+  constexpr std::int64_t kFp64Bytes = 8;
+  if (p.strategy.zero == 0) return 2 * kFp32Bytes * count;
+  return std::max((p.number() + kFp32Bytes) * count,
+                  kFp64Bytes * std::min(count, p.share.largest_end));
+}
+
 /// Adam reads fp32 gradients: 16-bit ones are copied when it runs.
 void hold_step_gradients(const Place& p, Ledger& book) {
   if (p.bytes.gradient == kFp32Bytes || !p.bytes.has_master) return;
   const std::int64_t at_once =
       p.shards_parameters() ? std::min(p.owned(), kSubGroup) : p.owned();
-  hold(book, on_device(Term::buffers, kFp32Bytes * at_once,
-                       {Phase::step, Phase::step},
-                       "fp32 gradients of the optimizer step",
-                       "Megatron-LM, core/optimizer/distrib_optimizer.py"));
+  const std::int64_t bytes =
+      p.keeps.flattens ? flat_step_bytes(p, at_once) : kFp32Bytes * at_once;
+  hold(book,
+       on_device(Term::buffers, bytes, {Phase::step, Phase::step},
+                 "fp32 gradients of the optimizer step",
+                 p.keeps.flattens
+                     ? p.keeps.source
+                     : "Megatron-LM, core/optimizer/distrib_optimizer.py"));
 }
 
 void hold_optimizer(const Place& p, Ledger& book) {
