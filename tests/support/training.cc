@@ -4,12 +4,14 @@
 
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
+#include "exec/safetensors.h"
 #include "exec/thread_communicator.h"
 #include "spec/catalog.h"
 #include "step/build_step.h"
@@ -132,6 +134,7 @@ class Trainer {
     const Setting given = setting();
     RankEngine rank(device, world, given, engine_, strategy_, folder_->path());
     rank.initialize(kSeed);
+    if (!what_.weights.empty()) begin_with_weights(rank);
     for (int step = 0; step < what_.steps; ++step) {
       StepRunner::Numbers numbers;
       numbers.step.learning_rate = 1e-3F;
@@ -141,7 +144,8 @@ class Trainer {
       numbers.step.step = step + 1;
       const StepResult result = rank.step(
           [&](std::int64_t index) {
-            return window(index, what_.sequence, model_.vocab);
+            return window(what_.windows > 0 ? index % what_.windows : index,
+                          what_.sequence, model_.vocab);
           },
           step, numbers);
       const std::lock_guard lock(mutex_);
@@ -156,6 +160,23 @@ class Trainer {
     const std::lock_guard lock(mutex_);
     compare_calls(rank, world.rank());
     compare_memory(device, rank, world.rank());
+  }
+
+  void begin_with_weights(RankEngine& rank) const {
+    const TensorFiles file = TensorFiles::open(what_.weights);
+    for (const auto& chunk : rank.units().chunks)
+      for (const Unit& unit : chunk)
+        for (const FlatState& flat : unit.flats) {
+          std::vector<float> values(static_cast<std::size_t>(flat.shard));
+          for (const Parameter& parameter : flat.flat.parameters) {
+            const TensorView& tensor =
+                file.tensors().at("weight." + parameter.name);
+            std::memcpy(values.data() + parameter.offset, tensor.bytes.data(),
+                        tensor.bytes.size());
+          }
+          rank.states().write_states(flat, StateKind::master, values);
+        }
+    rank.settle_weights();
   }
 
   /// Gradients of the first step; weights and moments of the last.

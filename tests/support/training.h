@@ -20,6 +20,10 @@ struct TrainingCase {
   int global_batch = 8;
   int steps = 3;
   CpuLanes lanes = CpuLanes::immediate;
+  std::string weights{};  // a file of safetensors that has the first ones, as
+                          // "weight.NAME" of fp32; none: those of a seed. One
+                          // rank alone
+  std::int64_t windows = 0;  // of data, then the same again; 0: ever others
 };
 
 /// A parameter of the model put together from the ranks that hold it: its
