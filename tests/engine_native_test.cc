@@ -13,6 +13,7 @@ Layer& layer(SettingCase& w) { return w.model.layers.front().layer; }
 void alibi(SettingCase& w) { w.model.positions = Positions::alibi; }
 void lion(SettingCase& w) { w.workload.optimizer = OptimizerKind::lion; }
 void one_key_head(SettingCase& w) { layer(w).attention.kv_heads = 1; }
+void half(SettingCase& w) { w.workload.precision = Precision::fp16; }
 void experts(SettingCase& w) {
   FeedForward& f = layer(w).ffn;
   f.experts = 8;
@@ -25,6 +26,14 @@ const std::vector<RuleRow> kRows{
     {"executed-model", keep, "tp=8", alibi, "tp=8"},
     {"executed-numbers", keep, "zero=3", lion, "zero=3"},
     {"executed-tuning", keep, "zero=1,overlap=0", keep, "zero=3,prefetch=1e7"},
+    {"executed-tuning", keep, "zero=0,compress=topk:100", keep,
+     "zero=0,compress=onebit"},
+    {"executed-topk", keep, "zero=0,pp=2,cp=2,compress=topk", keep,
+     "zero=1,compress=topk"},
+    {"executed-topk", keep, "zero=0,compress=topk", keep,
+     "zero=0,tp=2,compress=topk"},
+    {"executed-topk", keep, "zero=0,compress=topk", half,
+     "zero=0,compress=topk"},
     {"executed-recompute", keep, "recompute=selective:norms+activation", keep,
      "recompute=selective:op"},
     {"executed-recompute", keep, "recompute=selective:activation", keep,

@@ -72,6 +72,9 @@ Strategy any_strategy(Dice& dice) {
   s.micro_batch = dice.between(1, 512);
   s.schedule = dice.pick<Schedule>(3);
   s.context_kind = dice.pick<ContextKind>(2);
+  s.tuning.compression = dice.pick<Compression>(4);
+  if (s.tuning.compression == Compression::topk)
+    s.tuning.topk_percent = dice.between(1, 100);
   s.ends_as_layers = dice.coin();
   if (!s.ends_as_layers && dice.coin()) {
     for (int i = 0; i < s.pipeline; ++i) {

@@ -25,6 +25,7 @@ StageStates::StageStates(RankContext& context, const StageUnits& units,
       units_(units),
       dense_(dense),
       experts_(experts),
+      largest_(context, units),
       optimizer_(context.device, context.strategy.offload.optimizer,
                  units.shards,
                  context.dtype() != Precision::fp32 || optimizer_leaves(),
@@ -211,9 +212,12 @@ void StageStates::reduce_whole(Lane lane, std::span<const Unit> units) const {
         until = flat.whole_at + flat.padded;
       }
     if (from < 0) continue;
-    (experts ? experts_ : dense_)
-        .whole.all_reduce(lane, slice(gradients_, from, until - from),
-                          Reduction::sum);
+    const Peers& peers = (experts ? experts_ : dense_).whole;
+    const Array sum = slice(gradients_, from, until - from);
+    if (context_.strategy.tuning.compression == Compression::topk)
+      largest_.sum(lane, peers, from, sum);
+    else
+      peers.all_reduce(lane, sum, Reduction::sum);
   }
 }
 

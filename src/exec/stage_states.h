@@ -4,6 +4,7 @@
 // 2104.07857) live on the host or a drive, and the processor steps them.
 #pragma once
 
+#include "exec/largest_gradients.h"
 #include "exec/native_ends.h"
 #include "exec/optimizer_states.h"
 #include "exec/units.h"
@@ -54,7 +55,8 @@ class StageStates {
   /// shard; `last` of the step also over replicas.
   void reduce(Lane lane, const Unit& unit, int slot, bool last) const;
   /// The same without ZeRO, for all of `units` in one call for the dense and
-  /// one for the experts.
+  /// one for the experts; or of their largest alone, where the strategy
+  /// compresses them.
   void reduce_whole(Lane lane, std::span<const Unit> units) const;
 
   /// Adds to `*sum` the squares of the gradients this rank answers for.
@@ -124,6 +126,7 @@ class StageStates {
   const Holders& experts_;
   Array weights_;    // whole, or shards under ZeRO 3
   Array gradients_;  // whole, or shards under ZeRO 2 and 3
+  LargestGradients largest_;
   OptimizerStates optimizer_;
   std::array<Array, kUnitSlots> gathered_, unit_gradients_;
   // Where the optimizer is on the host: gradients of all shards; weights of

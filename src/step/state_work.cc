@@ -16,9 +16,7 @@ int weight_width(const Workload& workload) {
   return workload.precision == Precision::fp32 ? 4 : 2;
 }
 
-// Largest gradients sent by `topk`, one in so many, and the bytes of their
-// places. Source: Lin et al. 2018, arXiv 1712.01887 (ratio 0.1 to 1 %).
-constexpr std::int64_t kTopkShare = 100;
+// Of the place of a gradient that `topk` sends.
 constexpr std::int64_t kIndexBytes = 4;
 // Gradients a byte holds: signs, and 4-bit blocks (arXiv 2306.10209, 3.3).
 constexpr std::int64_t kSignsInByte = 8;
@@ -67,7 +65,7 @@ Bytes travelling(const StepParts& parts, std::int64_t count) {
 /// Every rank sends its largest gradients and their places to every other.
 Bytes gathered_topk(const StepParts& parts, const Group& group,
                     std::int64_t count) {
-  const std::int64_t sent = divide_up(count, kTopkShare);
+  const std::int64_t sent = topk_count(parts.strategy, count);
   const Bytes payload =
       travelling_bytes(parts.setting.workload, parts.strategy, sent) +
       Bytes{kIndexBytes * sent};
@@ -93,8 +91,10 @@ void reduce(Recipe& recipe, const StepParts& parts, const Holders& holders,
   const Rings rings = gradient_rings(parts);
   if (count == 0) return;
   if (s.tuning.compression == Compression::topk)
-    return add(recipe, CollectiveOp::all_gather, holders.whole,
-               gathered_topk(parts, holders.whole, count), rings);
+    return add(
+        recipe, CollectiveOp::all_gather, holders.whole,
+        gathered_topk(parts, holders.whole, padded(parts, holders, count)),
+        rings);
   const Bytes bytes = travelling(parts, padded(parts, holders, count));
   if (s.zero == 0)
     return add(recipe, CollectiveOp::all_reduce, holders.whole, bytes, rings);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "strategy/layout.h"
 #include "strategy/recomputed.h"
 
 namespace ztplan {
@@ -101,6 +102,13 @@ Bytes native_positions(const Workload& w, const Strategy& s) {
   constexpr std::int64_t kIndex = 4;
   const std::int64_t others = s.context > 1 ? w.sequence : 0;
   return {token_bytes(w, s).value + kIndex * others};
+}
+
+Bytes native_topk(const Strategy& s, std::int64_t dense, std::int64_t experts) {
+  constexpr std::int64_t kSent = 8;
+  return Bytes{
+      kSent * std::max(topk_count(s, dense) * gradient_group(s).size,
+                       topk_count(s, experts) * expert_gradient_group(s).size)};
 }
 
 std::int64_t offload_slice(std::int64_t size) {

@@ -52,6 +52,11 @@ constexpr int kOffloadSlices = 8;
 /// Elements of one: whole blocks of a drive, 4 KiB of 16-bit numbers.
 std::int64_t offload_slice(std::int64_t size);
 
+/// The largest gradients of all ranks and their places, 8 bytes each, when a
+/// stage's dense ones or its experts' are sent in one call.
+Bytes native_topk(const Strategy& strategy, std::int64_t dense,
+                  std::int64_t experts);
+
 /// Sums of losses, of squares and of balance losses: three doubles, in a block
 /// of 64 bytes.
 constexpr Bytes kNativeTotals{64};

@@ -25,6 +25,7 @@ struct FlatSum {
 
 struct NativeUnits {
   FlatSum all;
+  std::int64_t experts = 0;        // padded elements of the experts' buffers
   std::int64_t largest = 0;        // padded elements of one unit
   std::int64_t largest_shard = 0;  // of one flat buffer
 };
@@ -50,6 +51,7 @@ class UnitCounter {
   struct Flat {
     std::int64_t size, parts;
     bool borrowed;
+    bool experts = false;
   };
   using Flats = boost::container::static_vector<Flat, 2>;
 
@@ -61,12 +63,15 @@ class UnitCounter {
       units_.largest_shard =
           std::max(units_.largest_shard, padded_shard(flat.size, flat.parts));
       if (!flat.borrowed) units_.all.add(count, flat.size, flat.parts);
+      if (flat.experts)
+        units_.experts +=
+            count * padded_shard(flat.size, flat.parts) * flat.parts;
     }
     units_.largest = std::max(units_.largest, one.whole);
   }
   void layers(std::int64_t count, const LayerShare& share) {
-    unit(count,
-         {{share.dense, dense_, false}, {share.experts, experts_, false}});
+    unit(count, {{share.dense, dense_, false},
+                 {share.experts, experts_, false, true}});
   }
   void embedding() {
     const EndShare& ends = p_.sizes.end_share;
@@ -164,6 +169,19 @@ void hold_native_buffers(const Place& p, Ledger& book) {
                 "sums of losses and squares");
 }
 
+/// What was not sent yet, and room for what all ranks send.
+void hold_native_compression(const Place& p, const NativeUnits& units,
+                             Ledger& book) {
+  if (p.strategy.tuning.compression != Compression::topk) return;
+  hold_for_step(book, Term::buffers, kFp32Bytes * units.all.whole,
+                "error feedback");
+  hold_for_step(
+      book, Term::buffers,
+      native_topk(p.strategy, units.all.whole - units.experts, units.experts)
+          .value,
+      "largest gradients of all ranks");
+}
+
 }  // namespace
 
 void hold_native(const Place& p, Ledger& book) {
@@ -171,6 +189,7 @@ void hold_native(const Place& p, Ledger& book) {
   hold_native_states(p, units, book);
   hold_native_offload(p, units, book);
   hold_native_buffers(p, book);
+  hold_native_compression(p, units, book);
 }
 
 }  // namespace ztplan

@@ -58,10 +58,13 @@ struct Recompute {
 };
 
 /// What gradients are made smaller by on their way. `topk` sends the largest
-/// hundredth with error feedback (Lin et al., arXiv 1712.01887); `one_bit`
+/// of them with error feedback (Lin et al., arXiv 1712.01887); `one_bit`
 /// signs with error feedback (1-bit Adam, arXiv 2102.02888); `quantized` blocks
 /// of integers (ZeRO++, arXiv 2306.10209).
 enum class Compression { none, topk, one_bit, quantized };
+
+/// Lin et al. send 0.1 to 1 %.
+constexpr int kUsualTopkPercent = 1;
 
 /// What engines leave to be tuned. An absent value is the engine's default.
 struct Tuning {
@@ -69,6 +72,7 @@ struct Tuning {
   std::optional<bool> overlap;             // reduction beside backward
   std::optional<Precision> communication;  // dtype gradients are reduced in
   Compression compression = Compression::none;
+  int topk_percent = kUsualTopkPercent;    // of the gradients that topk sends
   std::optional<std::int64_t> prefetch;    // ZeRO 3: elements gathered ahead
   std::optional<std::int64_t> live;        // ZeRO 3: most elements gathered
   std::optional<std::int64_t> persistent;  // ZeRO 3: kept whole up to this size
@@ -192,7 +196,7 @@ constexpr int kMaxDevices = 1'000'000'000;
 ///   bucket=5e7       elements of a gradient bucket (default the engine's)
 ///   overlap=0        gradients are reduced after backward, not beside it
 ///   comm=bf16        dtype gradients are reduced in
-///   compress=topk    or onebit, quantized
+///   compress=topk    or topk:25, a percentage; onebit, quantized
 ///   prefetch=, live=, persist=, persist_total=   elements under ZeRO 3
 ///   load=200         rows of experts there is room for, percent of even ones
 ///   hpz=8            ranks that share a second copy of the weights
@@ -260,6 +264,9 @@ Lengths parse_lengths(std::string_view text);
 /// no adapters.
 std::string to_text(const Adapters& adapters);
 Adapters parse_adapters(std::string_view text);
+
+/// How many of `count` gradients `compress=topk` sends.
+std::int64_t topk_count(const Strategy& strategy, std::int64_t count);
 
 /// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1.
 int bytes_of(Precision precision);

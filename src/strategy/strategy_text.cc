@@ -25,6 +25,18 @@ constexpr char kStageForms[] =
 
 constexpr std::size_t kMostListed = 10'000;  // the layers a model may have
 
+/// "onebit"; "topk" and "topk:25", in percent.
+void parse_compressed(std::string_view value, Tuning& tuning) {
+  constexpr int kAll = 100;
+  const std::size_t colon = value.find(':');
+  tuning.compression = parse_compression(value.substr(0, colon));
+  if (colon == std::string_view::npos) return;
+  if (tuning.compression != Compression::topk)
+    throw Error("only compress=topk has a percentage", "compress=topk:25");
+  tuning.topk_percent =
+      parse_integer("compress=topk", value.substr(colon + 1), 1, kAll);
+}
+
 void parse_stages(std::string_view value, Strategy& strategy) {
   if (value == "even") return;
   if (value == "ends") {
@@ -109,10 +121,8 @@ constexpr Key kKeys[] = {
      }},
     {"comm", [](std::string_view, std::string_view value,
                 Strategy& s) { s.tuning.communication = parse_dtype(value); }},
-    {"compress",
-     [](std::string_view, std::string_view value, Strategy& s) {
-       s.tuning.compression = parse_compression(value);
-     }},
+    {"compress", [](std::string_view, std::string_view value,
+                    Strategy& s) { parse_compressed(value, s.tuning); }},
     {"prefetch", read_elements<&Tuning::prefetch>},
     {"live", read_elements<&Tuning::live>},
     {"persist", read_elements<&Tuning::persistent>},
@@ -209,6 +219,8 @@ std::string tuning_text(const Tuning& t) {
     text += fmt::format(",comm={}", to_text(*t.communication));
   if (t.compression != Compression::none)
     text += fmt::format(",compress={}", to_text(t.compression));
+  if (t.topk_percent != kUsualTopkPercent)
+    text += fmt::format(":{}", t.topk_percent);
   add_elements(text, "prefetch", t.prefetch);
   add_elements(text, "live", t.live);
   add_elements(text, "persist", t.persistent);

@@ -277,4 +277,9 @@ Recompute parse_recompute(std::string_view text) {
   return recompute;
 }
 
+std::int64_t topk_count(const Strategy& strategy, std::int64_t count) {
+  constexpr int kAll = 100;
+  return divide_up(count * strategy.tuning.topk_percent, kAll);
+}
+
 }  // namespace ztplan

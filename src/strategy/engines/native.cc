@@ -79,14 +79,28 @@ constexpr char kNumbersNearest[] =
 
 bool tuning_broken(const Setting&, const Strategy& s) {
   const Tuning& t = s.tuning;
-  return t.compression != Compression::none || t.communication || t.bucket ||
-         t.prefetch || t.live || t.persistent || t.persistent_total ||
-         t.secondary > 0 || t.quantized_weights;
+  const bool is_foreign = t.compression == Compression::one_bit ||
+                          t.compression == Compression::quantized;
+  return is_foreign || t.communication || t.bucket || t.prefetch || t.live ||
+         t.persistent || t.persistent_total || t.secondary > 0 ||
+         t.quantized_weights;
 }
 constexpr char kTuning[] =
-    "the executor reduces fp32 gradients unit by unit and gathers one unit "
-    "ahead";
-constexpr char kTuningNearest[] = "overlap and load alone";
+    "the executor reduces fp32 gradients unit by unit, whole or the largest of "
+    "them, and gathers one unit ahead";
+constexpr char kTuningNearest[] = "overlap, load and compress=topk alone";
+
+/// What was not sent yet is of whole gradients in one scale, and tensor ranks
+/// would choose each their own of what they hold alike.
+bool topk_broken(const Setting& g, const Strategy& s) {
+  return s.tuning.compression == Compression::topk &&
+         (s.zero > 0 || s.tensor > 1 ||
+          g.workload.precision == Precision::fp16);
+}
+constexpr char kTopk[] =
+    "the executor sends the largest gradients of whole ones, under no loss "
+    "scale, and tensor ranks would each choose others";
+constexpr char kTopkNearest[] = "zero=0 and tp=1 in bf16 or fp32";
 
 bool recompute_broken(const Setting&, const Strategy& s) {
   return s.recompute.op || names_modules(s.recompute);
@@ -162,6 +176,7 @@ constexpr Rule kRules[] = {
     {"executed-numbers", kSource, numbers_broken,
      told<kNumbers, kNumbersNearest>},
     {"executed-tuning", kSource, tuning_broken, told<kTuning, kTuningNearest>},
+    {"executed-topk", kSource, topk_broken, told<kTopk, kTopkNearest>},
     {"executed-recompute", kSource, recompute_broken,
      told<kRecompute, kRecomputeNearest>},
     {"executed-offload", kSource, offload_broken,
