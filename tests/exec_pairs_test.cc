@@ -33,7 +33,7 @@ const std::vector<Dimension> kDimensions{
     {"pipeline",
      {"pp=1", "pp=2", "pp=2,schedule=gpipe", "pp=2,vpp=2,schedule=interleaved",
       "pp=4", "pp=4,schedule=gpipe", "pp=2,schedule=zb-h1",
-      "pp=4,schedule=zb-h2"}},
+      "pp=4,schedule=zb-h2", "pp=2,schedule=zb-v"}},
     {"zero",
      {"zero=0", "zero=1", "zero=2", "zero=3", "zero=1,shard=2",
       "zero=2,shard=2", "zero=3,shard=2"}},

@@ -113,6 +113,9 @@ TEST_CASE("exec: every way to cut a model trains it alike") {
       "pp=2,dp=2,schedule=zb-h2,zero=1",
       "tp=2,pp=2,dp=2,sp=1,zero=1,schedule=zb-h1",
       "tp=2,pp=4,dp=1,schedule=zb-h2",
+      "pp=2,dp=1,schedule=zb-v",
+      "pp=2,dp=2,schedule=zb-v,zero=1",
+      "tp=2,pp=2,dp=2,sp=1,zero=1,schedule=zb-v",
       "pp=2,dp=2,zero=1",
       "pp=2,dp=2,zero=2",
       "pp=2,dp=2,zero=3",
@@ -166,7 +169,8 @@ TEST_CASE("exec: experts anywhere train alike") {
         "tp=2,dp=2,sp=1,ep=4,zero=2,load=400", "pp=2,dp=2,ep=2,load=200",
         "tp=2,cp=2,pp=2,dp=2,sp=1,ep=4,zero=1,load=400",
         "dp=2,ep=2,load=200,recompute=full",
-        "pp=2,dp=2,ep=2,load=200,schedule=zb-h1"})
+        "pp=2,dp=2,ep=2,load=200,schedule=zb-h1",
+        "pp=2,dp=2,ep=2,load=200,schedule=zb-v"})
     check_row(kMoe, expected, strategy, kFp32);
 }
 
@@ -184,6 +188,7 @@ TEST_CASE("exec: where no sum is reordered, not a bit differs") {
       {"dp=1", "pp=2,dp=1,schedule=zb-h1"},
       {"dp=1", "pp=4,dp=1,schedule=zb-h1"},
       {"dp=1", "pp=4,dp=1,schedule=zb-h2"},
+      {"dp=1", "pp=2,dp=1,schedule=zb-v"},
       {"dp=2,zero=0", "dp=2,zero=1"},
       {"dp=8,zero=0", "dp=8,zero=1"},
       {"dp=8,zero=0", "dp=8,zero=2"},
@@ -197,6 +202,21 @@ TEST_CASE("exec: where no sum is reordered, not a bit differs") {
       check_same(train({.model = model, .strategy = row.one}),
                  train({.model = model, .strategy = row.other}), kExact);
     }
+}
+
+TEST_CASE("exec: a V of four stages trains with the bits of one rank") {
+  const std::string deep =
+      "llama:layers=8,hidden=16,heads=2,ffn=24,vocab=60,seq=16";
+  for (const int batch : {2, 8, 11}) {  // fewer than fill the V, and more
+    CAPTURE(batch);
+    const Training found = train({.model = deep,
+                                  .strategy = "pp=4,dp=1,schedule=zb-v",
+                                  .global_batch = batch});
+    check_same(
+        train({.model = deep, .strategy = "dp=1", .global_batch = batch}),
+        found, kExact);
+    check_planned(found);
+  }
 }
 
 TEST_CASE("exec: where states live changes nothing") {
@@ -267,7 +287,7 @@ TEST_CASE("exec: a model learns from the largest gradients") {
 TEST_CASE("exec: lanes that run beside one another change nothing") {
   for (const char* strategy :
        {"dp=2,zero=3", "dp=2,zero=2", "dp=2,compress=topk", "pp=2,vpp=2,dp=2",
-        "tp=2,cp=2,pp=2,dp=2,sp=1,zero=3"}) {
+        "pp=2,dp=2,schedule=zb-v", "tp=2,cp=2,pp=2,dp=2,sp=1,zero=3"}) {
     CAPTURE(strategy);
     check_same(train({.model = kLlama, .strategy = strategy}),
                train({.model = kLlama,

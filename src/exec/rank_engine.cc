@@ -35,8 +35,10 @@ class GroupMaker {
     const Strategy& s = context_.strategy;
     RankGroups groups;
     groups.world = peers({world_.size(), 1}, TimeTerm::data_comm);
-    groups.pipeline = peers({s.pipeline, s.tensor * s.context * s.data},
-                            TimeTerm::pipeline_comm);
+    for (int chunk = 0; chunk < s.virtual_stages; ++chunk)
+      groups.pipeline.push_back(
+          peers({s.pipeline, s.tensor * s.context * s.data},
+                TimeTerm::pipeline_comm));
     groups.dense = holders(gradient_group(s), zero_group(s));
     groups.experts = holders(expert_gradient_group(s),
                              static_cast<int>(expert_zero_group(s)));
@@ -81,7 +83,7 @@ struct RankEngine::Parts {
     context.expert = make.peers(expert_group(s), TimeTerm::expert_comm);
     context.position = {context.tensor.rank(), context.expert.rank()};
     data_rank = groups.dense.whole.rank() / s.context;
-    if (!context.model.tied || s.pipeline == 1) return;
+    if (!context.model.tied || !ends_apart(s)) return;
     const bool is_end = stage == 0 || stage == s.pipeline - 1;
     const int stage_ranks = s.tensor * s.context * s.data;
     groups.tied = make.of_color(

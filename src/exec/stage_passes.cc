@@ -9,7 +9,8 @@ namespace ztplan {
 using namespace kernels;  // NOLINT: their names are this file's vocabulary
 
 StagePasses::StagePasses(RankContext& context, const StageUnits& units,
-                         const StageStates& states, const Peers& pipeline,
+                         const StageStates& states,
+                         const PipelinePeers& pipeline,
                          std::int64_t padded_vocab)
     : context_(context),
       units_(units),
@@ -21,7 +22,8 @@ StagePasses::StagePasses(RankContext& context, const StageUnits& units,
                           context.strategy)) {
   for (int i = 0; i < context.strategy.virtual_stages; ++i)
     layouts_.push_back(native_pass(context.model, context.workload,
-                                   context.strategy, pipeline.rank(), i));
+                                   context.strategy, pipeline.front().rank(),
+                                   i));
   const auto buffer = [&](Bytes bytes) {
     return context.device.allocate(Tier::device, Term::buffers, bytes);
   };
@@ -55,11 +57,17 @@ const std::vector<Unit>& StagePasses::chunk(const PassKey& key) const {
 }
 
 int StagePasses::virtual_stage(const PassKey& key) const {
-  return ztplan::virtual_stage(context_.strategy, pipeline_.rank(), key.chunk);
+  return ztplan::virtual_stage(context_.strategy, pipeline_.front().rank(),
+                               key.chunk);
 }
 
 int StagePasses::neighbour(const PassKey& key, int places) const {
   return stage_of(context_.strategy, virtual_stage(key) + places);
+}
+
+const Peers& StagePasses::channel(const PassKey& key, int places) const {
+  const int chunk = (virtual_stage(key) + places) / context_.strategy.pipeline;
+  return pipeline_[static_cast<std::size_t>(chunk)];
 }
 
 int StagePasses::last_virtual_stage() const {
@@ -102,10 +110,12 @@ void StagePasses::open_forward(const PassKey& key) {
   std::byte* const input = input_of(open, first).data;
   passes_.emplace(key, std::move(open));
   if (virtual_stage(key) > 0) receive(key, true, input);
+  in_output_ = key;
 }
 
 void StagePasses::open_backward(const PassKey& key) {
   if (virtual_stage(key) < last_virtual_stage()) receive(key, false, gradient_);
+  in_gradient_ = key;
 }
 
 void StagePasses::close_backward(const PassKey& key) {
@@ -114,19 +124,31 @@ void StagePasses::close_backward(const PassKey& key) {
 }
 
 void StagePasses::receive(const PassKey& key, bool forward, std::byte* into) {
-  const Matrix to = stream(into);
-  pipeline_.receive(Lane::compute, neighbour(key, forward ? -1 : 1),
-                    as_array(to));
+  const int places = forward ? -1 : 1;
+  const int from = neighbour(key, places);
+  if (from == pipeline_.front().rank()) return turn(key, forward, into);
+  channel(key, places).receive(Lane::compute, from, as_array(stream(into)));
+}
+
+/// Where a V turns, the pass before this one was the chunk's next to it.
+void StagePasses::turn(const PassKey& key, bool forward,
+                       std::byte* into) const {
+  const PassKey& before = forward ? in_output_ : in_gradient_;
+  require(before ==
+              PassKey{forward ? key.chunk - 1 : key.chunk + 1, key.micro_batch},
+          "rows wait for the chunk after theirs");
+  if (forward)
+    context_.device.launch(Lane::compute, Copy{stream(output_), stream(into)});
 }
 
 void StagePasses::send_forward(Lane lane, const PassKey& key) {
   const Matrix from = stream(output_);
-  pipeline_.send(lane, neighbour(key, 1), as_array(from));
+  channel(key, 0).send(lane, neighbour(key, 1), as_array(from));
 }
 
 void StagePasses::send_backward(Lane lane, const PassKey& key) {
   const Matrix from = stream(gradient_);
-  pipeline_.send(lane, neighbour(key, -1), as_array(from));
+  channel(key, 0).send(lane, neighbour(key, -1), as_array(from));
 }
 
 Matrix StagePasses::input_of(const OpenPass& open, std::size_t unit) const {

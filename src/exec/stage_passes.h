@@ -23,12 +23,16 @@ struct PassKey {
   auto operator<=>(const PassKey&) const = default;
 };
 
+/// The stages of a rank's place, by the chunk that a message comes from: two
+/// stages of a V send one another rows of one chunk and gradients of the other,
+/// in no common order.
+using PipelinePeers = std::vector<Peers>;
+
 class StagePasses {
  public:
-  /// `pipeline` are the stages of this rank's place. All arguments outlive
-  /// this.
+  /// All arguments outlive this.
   StagePasses(RankContext& context, const StageUnits& units,
-              const StageStates& states, const Peers& pipeline,
+              const StageStates& states, const PipelinePeers& pipeline,
               std::int64_t padded_vocab);
   ~StagePasses();
   StagePasses(const StagePasses&) = delete;
@@ -70,6 +74,9 @@ class StagePasses {
   int last_virtual_stage() const;
   /// The stage of the chunk that many places after this pass's.
   int neighbour(const PassKey& key, int places) const;
+  /// What that chunk sends through.
+  const Peers& channel(const PassKey& key, int places) const;
+  void turn(const PassKey& key, bool forward, std::byte* into) const;
   OpenPass& pass(const PassKey& key) { return passes_.at(key); }
   const Layer& layer_of(const Unit& unit) const;
 
@@ -98,13 +105,14 @@ class StagePasses {
   RankContext& context_;
   const StageUnits& units_;
   const StageStates& states_;
-  const Peers& pipeline_;
+  const PipelinePeers& pipeline_;
   NativeEnds ends_;
   std::int64_t padded_vocab_;
   NativeSizes sizes_;
   std::vector<NativePass> layouts_;  // by chunk
   std::byte* workspace_ = nullptr;
   std::byte *gradient_ = nullptr, *output_ = nullptr;  // [stream, hidden]
+  PassKey in_gradient_, in_output_;                    // what wrote them last
   double* total_loss_ = nullptr;
   std::map<PassKey, OpenPass> passes_;
   TokenFeed feed_;

@@ -252,7 +252,7 @@ AdamArrays StageStates::adam_arrays(const FlatState& flat) const {
 }
 
 void StageStates::square_sum(Lane lane, bool first_stage, double* sum) const {
-  const bool tied_copy = context_.model.tied && context_.strategy.pipeline > 1;
+  const bool tied_copy = context_.model.tied && ends_apart(context_.strategy);
   for_each_flat([&](const Unit& unit, const FlatState& flat) {
     const bool is_copy = unit.kind == UnitKind::head && tied_copy &&
                          !first_stage && flat.flat.whole == 0;

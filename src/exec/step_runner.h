@@ -15,7 +15,8 @@ namespace ztplan {
 
 /// All groups of one rank, and what its calls counted.
 struct RankGroups {
-  Peers world, pipeline, tied;
+  Peers world, tied;
+  PipelinePeers pipeline;
   Holders dense, experts;
 };
 

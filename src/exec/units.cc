@@ -86,7 +86,7 @@ class UnitWriter {
     add(unit, final_norm_flat(model));
     add(unit, table_flat(model, model.tied ? "embedding.weight" : "head.weight",
                          strategy_, vocab_, context_.position));
-    unit.flats.back().borrowed = model.tied && strategy_.pipeline == 1;
+    unit.flats.back().borrowed = model.tied && !ends_apart(strategy_);
     return unit;
   }
 

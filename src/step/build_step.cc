@@ -356,7 +356,7 @@ void StepBuilder::join_stages() {
 /// finalize_model_grads.py, _allreduce_word_embedding_grads.
 void StepBuilder::sync_tied_embedding() {
   const ModelSpec& model = parts_.setting.model;
-  if (!model.tied || s_.pipeline == 1 || folds(s_)) return;
+  if (!model.tied || !ends_apart(s_)) return;
   const std::int64_t table =
       divide_up(parts_.sizes.vocab, s_.tensor) * model.hidden;
   // The executor's shards of both copies are of equal elements.

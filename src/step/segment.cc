@@ -19,11 +19,6 @@ struct LayerSegments {
   std::vector<Segment> kept, rebuilt;  // by kind
 };
 
-/// Whether embedding and head lie on different stages.
-bool ends_apart(const Strategy& strategy) {
-  return strategy.pipeline > 1 && !folds(strategy);
-}
-
 FlatShare layer_flat(const StepParts& parts, std::size_t kind) {
   const Layer& layer = parts.kinds.kinds[kind];
   return {parts.sizes.shares[kind],

@@ -81,7 +81,7 @@ class UnitCounter {
   /// A tied head borrows the embedding where one stage holds both.
   void head() {
     const EndShare& ends = p_.sizes.end_share;
-    const bool borrows = p_.setting.model.tied && p_.strategy.pipeline == 1;
+    const bool borrows = p_.setting.model.tied && !ends_apart(p_.strategy);
     unit(1, {{ends.norm, dense_, false}, {ends.head, dense_, borrows}});
   }
 

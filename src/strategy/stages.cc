@@ -69,6 +69,8 @@ bool folds(const Strategy& s) {
   return s.schedule == Schedule::zb_v || s.schedule == Schedule::dualpipe_v;
 }
 
+bool ends_apart(const Strategy& s) { return s.pipeline > 1 && !folds(s); }
+
 int virtual_stage(const Strategy& s, int stage, int chunk) {
   const bool goes_up = folds(s) && chunk % 2 == 1;
   return chunk * s.pipeline + (goes_up ? s.pipeline - 1 - stage : stage);

@@ -13,6 +13,9 @@ namespace ztplan {
 /// chunk c runs on stage c % pipeline. Source: arXiv 2401.10241, section 6.
 bool folds(const Strategy& strategy);
 
+/// Whether embedding and head lie on different stages.
+bool ends_apart(const Strategy& strategy);
+
 /// The place in the model of the `chunk`-th chunk of a stage, and the stage of
 /// the chunk at that place.
 int virtual_stage(const Strategy& strategy, int stage, int chunk);

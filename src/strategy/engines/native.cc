@@ -118,14 +118,16 @@ bool schedule_broken(const Setting&, const Strategy& s) {
   const bool drops_inputs =
       recomputes_layers(s) || (s.recompute.mode == Recompute::Mode::selective &&
                                (s.recompute.norms || s.recompute.activation));
+  const int chunks = s.schedule == Schedule::zb_v ? 2 : 1;
   return splits_backward(s.schedule) &&
-         (s.virtual_stages > 1 || s.zero >= 2 || drops_inputs);
+         (s.virtual_stages != chunks || s.schedule == Schedule::dualpipe_v ||
+          s.zero >= 2 || drops_inputs);
 }
 constexpr char kSplitBackward[] =
-    "the executor splits the backward of one chunk a stage, under ZeRO 1 at "
-    "most, that keeps the inputs of its products";
+    "the executor splits the backward of one chunk a stage, or of the two of "
+    "zb-v, under ZeRO 1 at most, that keep the inputs of their products";
 constexpr char kSplitBackwardNearest[] =
-    "schedule=1f1b, gpipe or interleaved; zb-h1 or zb-h2 with vpp=1, zero=1 "
+    "schedule=1f1b, gpipe or interleaved; zb-h1, zb-h2 or zb-v, with zero=1 "
     "and recompute=none or selective:attention";
 
 /// Key/value heads of one rank, of tensor and, under Ulysses, of context.
