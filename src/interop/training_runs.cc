@@ -35,7 +35,6 @@ struct SourceFacts {
   Lengths lengths = Lengths::equal;
   int zero = 0;                // of its own scripts, where all is trained
   bool narrow_states = false;  // and weights with their states are in bf16
-  bool stores_fp8 = false;     // and weights of fp8 runs are in fp8
 };
 // Jean Zay joins its nodes with four Omni-Path links of 100 Gb/s
 // (bigscience-workshop/bigscience, README.md); fms-fsdp states 400 Gb/s a node
@@ -46,11 +45,10 @@ struct SourceFacts {
 // and litgpt train on samples as they come; PEFT's comparison does too, but
 // empties the allocator's cache between steps. Scripts that train all weights:
 // QwenLM/Qwen finetune/finetune_ds.sh (ds_config_zero3.json); ms-swift
-// llm/utils/argument.py (a model is loaded in the dtype of training, bf16,
-// which its optimizer keeps); NeMo Automodel examples/llm_benchmark
+// swift/llm/utils/argument.py, select_dtype (a model is loaded in bf16, which
+// its optimizer keeps); NeMo Automodel examples/llm_benchmark
 // (torch_dtype: bf16, torch.optim.Adam; models without experts with
-// activation_checkpointing); NeMo-Framework-Launcher conf/training/llama
-// (fp8_params: True).
+// activation_checkpointing).
 constexpr std::array kSources = {
     SourceFacts{"bigscience-176b", "megatron-deepspeed", "4x100Gbps"},
     SourceFacts{"bigscience-v100", "megatron-deepspeed", "4x100Gbps"},
@@ -70,9 +68,7 @@ constexpr std::array kSources = {
     SourceFacts{"megatron-bridge-cards", "megatron-core"},
     SourceFacts{"megatron-bridge-skills", "megatron-core"},
     SourceFacts{"megatron-golden", "megatron-core"},
-    SourceFacts{.source = "nemo-h100-fp8",
-                .framework = "nemo-2024",
-                .stores_fp8 = true},
+    SourceFacts{"nemo-h100-fp8", "nemo-2024"},
     SourceFacts{"google-gpu-recipes", "megatron-core"},
     SourceFacts{"primus-pipeline", "megatron-core"},
     SourceFacts{"llm-foundry", "llm-foundry"},
@@ -157,8 +153,6 @@ void set_usual_states(const CsvRow& row, const SourceFacts& facts,
   Workload& workload = run.question.workload;
   if (workload.adapters.any()) return;
   if (facts.narrow_states) keep_narrow_states(workload);
-  if (facts.stores_fp8 && workload.precision == Precision::fp8)
-    workload.parameter = Precision::fp8;
   const bool is_silent =
       folded(row.get("zero_stage")).empty() && folded(row.get("fsdp")).empty();
   if (is_silent && devices(run.strategy) > 1)
