@@ -133,6 +133,11 @@ TEST_CASE("missing keys take their defaults") {
   s.zero = 1;
   CHECK(parse_strategy(" tp = 8, zero=1 ", 0) == s);
   CHECK(parse_strategy("cp_type=ring,stages=even", 0) == Strategy{});
+
+  const Strategy many = parse_strategy("pp=32,stages=0-2x15-2x15-1", 0);
+  CHECK(many.stage_layers.size() == 32);
+  CHECK(to_text(many).ends_with(",stages=0-2x30-1"));
+  CHECK(parse_strategy(to_text(many), 0) == many);
 }
 
 TEST_CASE("dp is what the GPUs leave") {
@@ -198,6 +203,8 @@ TEST_CASE("bad text is refused with key, value and what is allowed") {
       {"recompute=full:0", "not \"full:0\""},
       {"stages=7-8-",
        "stages must be even, ends or the layers of each stage or chunk"},
+      {"stages=7x0", "7-8-8-7"},
+      {"stages=7x10001", "7-8-8-7"},
       {"stages=7--7", "not \"7--7\""},
       {"tp=8,tp=4", "tp is given twice"},
       {"tp=8,", "\"\" is not key=value"},

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,9 @@ namespace ztplan {
 namespace {
 
 constexpr char kStageForms[] =
-    "even, ends or the layers of each stage or chunk as in 7-8-8-7";
+    "even, ends or the layers of each stage or chunk as in 7-8-8-7 or 3-4x30-3";
 
-constexpr std::size_t kMostListed = 10'000;  // the layers a model may have
+constexpr int kMostListed = 10'000;  // the layers a model may have
 
 /// "onebit"; "topk" and "topk:25", in percent.
 void parse_compressed(std::string_view value, Tuning& tuning) {
@@ -43,12 +44,35 @@ void parse_stages(std::string_view value, Strategy& strategy) {
     strategy.ends_as_layers = true;
     return;
   }
+  std::vector<int>& stages = strategy.stage_layers;
   for (const std::string_view piece : split(value, '-')) {
-    const std::optional<int> layers = integer_in(piece, 0, kMaxSize);
-    if (!layers || strategy.stage_layers.size() == kMostListed)
+    const std::size_t times = piece.find('x');
+    const bool repeats = times != std::string_view::npos;
+    const std::optional<int> layers =
+        integer_in(piece.substr(0, times), 0, kMaxSize);
+    const std::optional<int> count =
+        repeats ? integer_in(piece.substr(times + 1), 1, kMostListed)
+                : std::optional(1);
+    if (!layers || !count || std::ssize(stages) + *count > kMostListed)
       refuse("stages", value, kStageForms);
-    strategy.stage_layers.push_back(*layers);
+    stages.insert(stages.end(), static_cast<std::size_t>(*count), *layers);
   }
+}
+
+/// "0-2x30-1": many equal ones in a row are counted.
+std::string stages_text(std::span<const int> stages) {
+  constexpr std::ptrdiff_t kMany = 8;
+  std::vector<std::string> pieces;
+  for (auto at = stages.begin(); at != stages.end();) {
+    const auto other = std::find_if(at, stages.end(),
+                                    [&](int layers) { return layers != *at; });
+    if (other - at >= kMany)
+      pieces.push_back(fmt::format("{}x{}", *at, other - at));
+    else
+      pieces.push_back(fmt::format("{}", fmt::join(at, other, "-")));
+    at = other;
+  }
+  return fmt::format("{}", fmt::join(pieces, "-"));
 }
 
 // Elements: "50000000" or "5e7".
@@ -246,7 +270,7 @@ std::string to_text(const Strategy& s) {
   }
   if (s.shard_group > 0) text += fmt::format(",shard={}", s.shard_group);
   if (!s.stage_layers.empty()) {
-    text += fmt::format(",stages={}", fmt::join(s.stage_layers, "-"));
+    text += fmt::format(",stages={}", stages_text(s.stage_layers));
   } else if (s.ends_as_layers) {
     text += ",stages=ends";
   }
