@@ -138,10 +138,10 @@ TEST_CASE("exec: every way to cut a model trains it alike") {
 
 TEST_CASE("exec: what several ranks hold is compared after every step") {
   // Queries and outputs, keys and values, the MLP: matrices of a layer.
-  constexpr std::int64_t kNorms = (4 * 2 + 1) * 32;
-  constexpr std::int64_t kTables = 2 * 64 * 32;  // 60 words, padded
+  constexpr std::int64_t kNorms = (4L * 2 + 1) * 32;
+  constexpr std::int64_t kTables = 2L * 64 * 32;  // 60 words, padded
   constexpr std::int64_t kAll =
-      4 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + kNorms + kTables;
+      4L * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + kNorms + kTables;
   struct Row {
     const char* strategy;
     std::int64_t compared;  // after a step

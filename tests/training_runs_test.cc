@@ -395,12 +395,13 @@ TEST_CASE("what a source leaves out is as its own recipes have it") {
 }
 
 TEST_CASE("a narrow precision is that of its cell") {
-  for (const auto& [text, precision] : {std::pair{"nvfp4", Precision::fp4},
-                                        {"mxfp8", Precision::fp8},
-                                        {"fp8 (finer)", Precision::fp8}})
-    CHECK(read(with([&](Cells& c) {
-            c.precision = text;
-          })).question.workload.precision == precision);
+  const auto precision_of = [](const char* text) {
+    return read(with([&](Cells& c) { c.precision = text; }))
+        .question.workload.precision;
+  };
+  CHECK(precision_of("nvfp4") == Precision::fp4);
+  CHECK(precision_of("mxfp8") == Precision::fp8);
+  CHECK(precision_of("fp8 (finer)") == Precision::fp8);
 }
 
 TEST_CASE("numbers and states are those of a source's own scripts") {
