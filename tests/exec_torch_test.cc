@@ -1,8 +1,9 @@
 // One rank in fp32 trains as plain PyTorch does: tests/fixtures/make_torch.py.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace {
 std::vector<float> values_of(const TensorFiles& file, const std::string& name) {
   const TensorView& tensor = file.tensors().at(name);
   std::vector<float> values(tensor.bytes.size() / sizeof(float));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  std::ranges::copy(tensor.bytes,
+                    std::as_writable_bytes(std::span(values)).begin());
   return values;
 }
 

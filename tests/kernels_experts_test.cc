@@ -135,8 +135,7 @@ TEST_CASE("a router's gradient is the slope of weights and balance") {
 }
 
 TEST_CASE("experts that get as much as they are given have a balance of 1") {
-  constexpr double kTokens = 6, kExperts = 4, kChosen = 2;
-  const double factor = kExperts / (kTokens * kChosen * kTokens);
+  constexpr double kFactor = 4.0 / (6 * 2 * 6);  // E / (T k T): E 4, T 6, k 2
   struct Row {
     Doubles counts, probabilities;  // of experts; of each token alike
     double balance;
@@ -154,7 +153,7 @@ TEST_CASE("experts that get as much as they are given have a balance of 1") {
     counts.set(row.counts);
     double sum = 10;
     run_on_cpu(kernels::BalanceSum{probabilities.matrix(), counts.array(),
-                                   factor, &sum});
+                                   kFactor, &sum});
     CHECK(sum - 10 == doctest::Approx(row.balance));
   }
 }
