@@ -4,14 +4,6 @@
 namespace ztplan {
 namespace {
 
-constexpr int kEmbeddingForward = 4;   // row in, row out
-constexpr int kEmbeddingBackward = 6;  // gradient in, touched row in and out
-constexpr int kNormForward = 4, kNormBackward = 8;
-
-// Bytes a logit costs around the head product when the loss works on fp32
-// logits: the cast, maximum, exponentials, their sum, the gradient, the cast
-// back. Source: operators of Megatron-LM core/tensor_parallel/cross_entropy.py.
-constexpr int kLossForward = 12, kLossBackward = 8;
 constexpr int kLossScalars = 3;  // maximum, target logit, sum: 4 bytes a token
 constexpr int kEndKernels = 10;
 
@@ -45,7 +37,7 @@ void embedding_sum(WorkWriter& write, const Setting& setting,
 
 Recipe embedding_forward(const Setting& setting, const Strategy& strategy) {
   WorkWriter write(setting, strategy);
-  write.pass(write.tokens() * setting.model.hidden, kEmbeddingForward);
+  write.pass(Operation::embedding, write.tokens() * setting.model.hidden);
   embedding_sum(write, setting, strategy, CollectiveOp::reduce_scatter, true);
   write.launches(kEndKernels);
   return std::move(write).take("embedding");
@@ -55,7 +47,8 @@ Recipe embedding_backward(const Setting& setting, const Strategy& strategy) {
   WorkWriter write(setting, strategy);
   write.weights(true);
   embedding_sum(write, setting, strategy, CollectiveOp::all_gather, false);
-  write.pass(write.tokens() * setting.model.hidden, kEmbeddingBackward);
+  write.pass(Operation::embedding_backward,
+             write.tokens() * setting.model.hidden);
   write.launches(kEndKernels);
   return std::move(write).take("embedding gradient");
 }
@@ -64,9 +57,9 @@ Recipe head_forward(const Setting& setting, const Strategy& strategy,
                     std::int64_t vocab) {
   WorkWriter write(setting, strategy);
   const Linear product = head(write, setting, strategy, vocab);
-  write.pass(write.cut_tokens() * setting.model.hidden, kNormForward);
+  write.pass(Operation::norm, write.cut_tokens() * setting.model.hidden);
   write.forward(product);
-  write.pass(write.tokens() * product.outputs, kLossForward, PassKind::loss);
+  write.pass(Operation::loss, write.tokens() * product.outputs);
   write.collective(TimeTerm::tensor_comm, CollectiveOp::all_reduce,
                    tensor_group(strategy), Bytes{4 * write.tokens()},
                    kLossScalars, 0);
@@ -78,9 +71,10 @@ Recipe head_backward(const Setting& setting, const Strategy& strategy,
                      std::int64_t vocab) {
   WorkWriter write(setting, strategy);
   const Linear product = head(write, setting, strategy, vocab);
-  write.pass(write.tokens() * product.outputs, kLossBackward, PassKind::loss);
+  write.pass(Operation::loss_backward, write.tokens() * product.outputs);
   write.backward(product);
-  write.pass(write.cut_tokens() * setting.model.hidden, kNormBackward);
+  write.pass(Operation::norm_backward,
+             write.cut_tokens() * setting.model.hidden);
   write.launches(2L * kEndKernels);
   return std::move(write).take("head gradient");
 }

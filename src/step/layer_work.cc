@@ -7,19 +7,8 @@
 namespace ztplan {
 namespace {
 
-// Bytes per 16-bit element that fused kernels read and write. Source: the
-// tensors each operation touches; the same counts as in
-// "Data Movement Is All You Need" (arXiv 2007.00072), fused column.
-constexpr int kNormForward = 4;      // x in, y out
-constexpr int kNormBackward = 8;     // x, dy, residual gradient in; dx out
-constexpr int kResidualForward = 6;  // x, residual in; sum out
-constexpr int kDropoutForward = 1, kDropoutBackward = 5;  // the mask; dy too
-constexpr int kRotary = 4;                                // in, out
-constexpr int kActivationForward = 4, kActivationBackward = 6;
-constexpr int kGatedForward = 6, kGatedBackward = 10;
-// One row in, one row out: by rank before the exchange, by expert after it.
-// Source: Megatron-LM core/transformer/moe/token_dispatcher.py.
-constexpr int kPermute = 4;
+// Bytes per 16-bit element of the mask, beside the sum it is part of.
+constexpr int kDropoutMask = 1;
 // bias * weight 4; + in 2 + 4, out 4; joined 4 + 4; rounded 4 + 2. Backward:
 // widened 2 + 4, narrowed 4 + 2, times weight and times bias 4 + 4 each, both
 // summed 4 each, joined 2 + 2.
@@ -63,7 +52,7 @@ class LayerWriter {
   void again_parts();
   void again_modules();
   void again_op();
-  void norms(int bytes_each);
+  void norms(Operation what);
   void residual(Direction direction);
   void attention_forward();
   void attention_backward();
@@ -127,18 +116,20 @@ int LayerWriter::expert_kernels() const {
                     (casts ? framework_.casts_per_expert : 0));
 }
 
-void LayerWriter::norms(int bytes_each) {
-  write_.pass(layer_.norms * write_.cut_tokens() * hidden_, bytes_each);
+void LayerWriter::norms(Operation what) {
+  write_.pass(what, layer_.norms * write_.cut_tokens() * hidden_);
 }
 
 /// The sum at the end of a block, with the dropout of what is added. Its own
 /// gradient is the norm's.
 void LayerWriter::residual(Direction direction) {
-  const bool forward = direction == Direction::forward;
-  int bytes_each = forward ? kResidualForward : 0;
-  if (framework_.dropout)
-    bytes_each += forward ? kDropoutForward : kDropoutBackward;
-  write_.pass(write_.cut_tokens() * hidden_, bytes_each);
+  const std::int64_t elements = write_.cut_tokens() * hidden_;
+  if (direction == Direction::forward)
+    write_.pass(Operation::residual, elements,
+                fused_bytes(Operation::residual) +
+                    (framework_.dropout ? kDropoutMask : 0));
+  else if (framework_.dropout)
+    write_.pass(Operation::dropout, elements);
 }
 
 void LayerWriter::linear(Direction direction, const Linear& linear) {
@@ -239,6 +230,7 @@ void LayerWriter::core(Direction direction) {
   work.direction = direction;
   work.kernel = kernel_;
   work.skips_mask = framework_.skips_mask;
+  work.precision = weight_dtype(write_.workload().precision);
   const bool forward = direction == Direction::forward;
   if (!ring) forward ? trade_projections() : trade_output();
   blocks(work, ring ? c : 1);
@@ -299,7 +291,8 @@ void LayerWriter::rotate() {
   const Attention& a = layer_.attention;
   const std::int64_t query =
       static_cast<std::int64_t>(local(a.heads, strategy_.tensor)) * a.head_size;
-  write_.pass(write_.tokens() * (query + projected_keys() / 2), kRotary);
+  write_.pass(Operation::rotary,
+              write_.tokens() * (query + projected_keys() / 2));
 }
 
 void LayerWriter::attention_forward() {
@@ -327,9 +320,12 @@ void LayerWriter::attention_backward() {
 void LayerWriter::activation(std::int64_t elements, Direction direction) {
   const bool forward = direction == Direction::forward;
   if (layer_.ffn.gated)
-    write_.pass(elements, forward ? kGatedForward : kGatedBackward);
+    write_.pass(forward ? Operation::gated : Operation::gated_backward,
+                elements);
   else
-    write_.pass(elements, forward ? kActivationForward : kActivationBackward);
+    write_.pass(
+        forward ? Operation::activation : Operation::activation_backward,
+        elements);
 }
 
 void LayerWriter::mlp(std::int64_t width, Direction direction) {
@@ -356,9 +352,11 @@ std::int64_t LayerWriter::sent_rows(std::int64_t rows) const {
 
 void LayerWriter::dispatch(std::int64_t rows) {
   const bool by_rank = strategy_.expert > 1 && !framework_.sends_once;
-  write_.pass(rows * hidden_, by_rank ? 2 * kPermute : kPermute);
+  // One row in, one row out: by rank before the exchange, by expert after it.
+  // Source: Megatron-LM core/transformer/moe/token_dispatcher.py.
+  write_.pass(Operation::dispatch, (by_rank ? 2 : 1) * rows * hidden_);
   if (is_narrow(write_.workload().precision) && !framework_.fused_experts)
-    write_.pass(rows * hidden_, kPad);
+    write_.pass(Operation::copy, rows * hidden_, kPad);
   write_.collective(TimeTerm::expert_comm, CollectiveOp::all_to_all,
                     expert_group(strategy_),
                     Bytes{sent_rows(rows) * hidden_ * write_.width()}, 1, 0);
@@ -404,9 +402,11 @@ void LayerWriter::bias_experts(std::int64_t rows, std::int64_t width,
   if (framework_.fused_experts) return;
   const bool forward = direction == Direction::forward;
   if (f.bias)
-    write_.pass(rows * hidden_, forward ? kBiasForward : kBiasBackward);
+    write_.pass(Operation::residual, rows * hidden_,
+                forward ? kBiasForward : kBiasBackward);
   if (f.clamped)
-    write_.pass(rows * width, forward ? kClampForward : kClampBackward);
+    write_.pass(Operation::copy, rows * width,
+                forward ? kClampForward : kClampBackward);
 }
 
 /// Rows of the rank that all others wait for.
@@ -459,7 +459,7 @@ void LayerWriter::feed_forward(Direction direction) {
 }
 
 void LayerWriter::forward_all() {
-  norms(kNormForward);
+  norms(Operation::norm);
   attention_forward();
   feed_forward(Direction::forward);
   residual(Direction::forward);
@@ -471,7 +471,7 @@ void LayerWriter::forward_all() {
 /// distributed/activation_checkpoint.py (every second aten.mm).
 void LayerWriter::again_op() {
   const FeedForward& f = layer_.ffn;
-  norms(kNormForward);
+  norms(Operation::norm);
   for (int i = 0; i < attentions(); ++i) {
     write_.forward({write_.tokens(), projected_keys() / 2, hidden_});
     project_output(Direction::forward);
@@ -499,7 +499,7 @@ void LayerWriter::again_modules() {
   }
   if (r.mlp && !f.is_moe()) {
     if (!r.norms && layer_.norms > 1)
-      write_.pass(write_.cut_tokens() * hidden_, kNormForward);
+      write_.pass(Operation::norm, write_.cut_tokens() * hidden_);
     mlp(f.width, Direction::forward);
   }
   if (r.moe && f.is_moe()) {
@@ -516,7 +516,7 @@ void LayerWriter::again_parts() {
   if (r.attention)
     for (int i = 0; i < attentions(); ++i) core(Direction::forward);
   if (r.op) again_op();
-  if (r.norms) norms(kNormForward);
+  if (r.norms) norms(Operation::norm);
   if (r.activation) {
     const FeedForward& f = layer_.ffn;
     const std::int64_t width =
@@ -553,7 +553,7 @@ Recipe LayerWriter::backward() && {
   residual(Direction::backward);
   feed_forward(Direction::backward);
   attention_backward();
-  norms(kNormBackward);
+  norms(Operation::norm_backward);
   write_.launches(2L * kernels());
   return std::move(write_).take("backward of a layer");
 }

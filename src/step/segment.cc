@@ -167,7 +167,8 @@ Recipe accumulate_gradients(const StepParts& parts, const LayerShare& share) {
   recipe.items.push_back(
       {TimeTerm::compute, 1,
        Stream{Bytes{(wide ? kAccumulateWide : kAccumulateNarrow) * added},
-              wide ? PassKind::gradient : PassKind::fixed},
+              wide ? PassKind::gradient : PassKind::fixed,
+              Operation::accumulate, weight_dtype(w.precision)},
        0, false, true});
   return recipe;
 }

@@ -288,7 +288,8 @@ Recipe norm_gradients(const StepParts& parts, std::int64_t owned) {
   recipe.name = "gradient norm";
   recipe.items.push_back(
       {TimeTerm::optimizer, 1,
-       Stream{gradient_bytes(parts.setting.workload, owned)}});
+       Stream{gradient_bytes(parts.setting.workload, owned), PassKind::fixed,
+              Operation::square_sum, parts.setting.workload.gradient}});
   return recipe;
 }
 
@@ -312,9 +313,11 @@ Recipe step_optimizer(const StepParts& parts, std::int64_t owned) {
   const Bytes states = optimizer_bytes(parts, owned);
   Recipe recipe;
   recipe.name = "optimizer";
-  recipe.items.push_back({TimeTerm::optimizer, 1,
-                          Stream{gradient_bytes(w, owned) + states * 2 +
-                                 parameter_bytes(w, owned)}});
+  recipe.items.push_back(
+      {TimeTerm::optimizer, 1,
+       Stream{gradient_bytes(w, owned) + states * 2 + parameter_bytes(w, owned),
+              PassKind::fixed, Operation::optimizer,
+              weight_dtype(w.precision)}});
   return recipe;
 }
 

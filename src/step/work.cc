@@ -1,6 +1,7 @@
 #include "step/work.h"
 
 #include <algorithm>
+#include <array>
 
 namespace ztplan {
 namespace {
@@ -38,7 +39,43 @@ Flops flops_of(const Collective&) { return {}; }
 Flops flops_of(const Transfer&) { return {}; }
 Flops flops_of(const HostAdam&) { return {}; }
 
+struct OperationFacts {
+  std::string_view name;
+  int bytes;
+};
+// Source: the tensors each operation touches; the same counts as in "Data
+// Movement Is All You Need" (arXiv 2007.00072), fused column. Of the loss on
+// fp32 logits around its product: the cast, maximum, exponentials, their sum,
+// the gradient, the cast back (operators of Megatron-LM core/tensor_parallel/
+// cross_entropy.py).
+constexpr std::array<OperationFacts, kOperations> kOperationFacts{{
+    {"copy", 4},                 // in, out
+    {"norm", 4},                 // x in, y out
+    {"norm_backward", 8},        // x, dy, residual gradient in; dx out
+    {"residual", 6},             // x, residual in; sum out
+    {"dropout", 5},              // dy in and out, the mask
+    {"rotary", 4},               // in, out
+    {"activation", 4},           // in, out
+    {"activation_backward", 6},  // in, dy; dx
+    {"gated", 6},                // gate, up; out
+    {"gated_backward", 10},      // gate, up, dy; both gradients
+    {"dispatch", 4},             // row in, row out
+    {"embedding", 4},            // row in, row out
+    {"embedding_backward", 6},   // gradient in, touched row in and out
+    {"loss", 12},
+    {"loss_backward", 8},
+    {"accumulate", 0},
+    {"square_sum", 0},
+    {"optimizer", 0},
+}};
+const OperationFacts& facts(Operation operation) {
+  return kOperationFacts.at(static_cast<std::size_t>(operation));
+}
+
 }  // namespace
+
+std::string_view to_text(Operation operation) { return facts(operation).name; }
+int fused_bytes(Operation operation) { return facts(operation).bytes; }
 
 double computed_scores(const AttentionWork& work) {
   const double queries = static_cast<double>(work.queries);

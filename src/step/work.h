@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -32,16 +33,47 @@ struct AttentionWork {
   Direction direction = Direction::forward;
   AttentionKernel kernel = AttentionKernel::flash;
   bool skips_mask = true;  // a fused kernel leaves out what `causal` hides
+  Precision precision = Precision::bf16;  // of what is stored
   auto operator<=>(const AttentionWork&) const = default;
 };
 
-/// A memory-bound pass: bytes that fused kernels read and write. A framework
+/// What a memory-bound pass computes: a device without units to spare takes
+/// longer for some than their bytes do.
+enum class Operation {
+  copy,
+  norm,
+  norm_backward,
+  residual,
+  dropout,
+  rotary,
+  activation,
+  activation_backward,
+  gated,
+  gated_backward,
+  dispatch,
+  embedding,
+  embedding_backward,
+  loss,
+  loss_backward,
+  accumulate,
+  square_sum,
+  optimizer
+};
+constexpr int kOperations = 18;
+std::string_view to_text(Operation operation);
+/// Bytes per 16-bit element that one fused kernel reads and writes; 0 where
+/// they depend on more than that.
+int fused_bytes(Operation operation);
+
+/// Bytes that fused kernels read and write, of `precision` numbers. A framework
 /// that fuses less reads and writes more in the passes of a layer, of the loss
 /// or of an accumulation in fp32.
 enum class PassKind { fixed, layer, loss, gradient };
 struct Stream {
   Bytes bytes;
   PassKind kind = PassKind::fixed;
+  Operation operation = Operation::copy;
+  Precision precision = Precision::bf16;
   auto operator<=>(const Stream&) const = default;
 };
 

@@ -68,8 +68,10 @@ void WorkWriter::cast(const Linear& linear, std::int64_t width) {
   const bool fused = linear.routed && framework.fused_experts;
   if (linear.wide || fused || framework.fuses_casts) return;
   const std::int64_t elements = linear.batch * linear.rows * width;
-  if (workload_.precision == Precision::fp8) pass(elements, kCast);
-  if (workload_.precision == Precision::fp4) pass(elements, kCastToFp4);
+  if (workload_.precision == Precision::fp8)
+    pass(Operation::copy, elements, kCast);
+  if (workload_.precision == Precision::fp4)
+    pass(Operation::copy, elements, kCastToFp4);
 }
 
 void WorkWriter::forward(const Linear& linear) {
@@ -108,10 +110,19 @@ void WorkWriter::backward(const Linear& linear) {
         linear.whole, workload_.framework.overlaps_tensor ? 1 : 0);
 }
 
-void WorkWriter::pass(std::int64_t elements, int bytes_each, PassKind kind) {
+void WorkWriter::pass(Operation what, std::int64_t elements) {
+  pass(what, elements, fused_bytes(what));
+}
+
+void WorkWriter::pass(Operation what, std::int64_t elements, int bytes_each) {
   if (bytes_each == 0) return;
+  const bool of_loss =
+      what == Operation::loss || what == Operation::loss_backward;
   add(TimeTerm::compute,
-      Stream{Bytes{elements * bytes_each * width_ / kHalf}, kind}, 1, 0);
+      Stream{Bytes{elements * bytes_each * width_ / kHalf},
+             of_loss ? PassKind::loss : PassKind::layer, what,
+             weight_dtype(workload_.precision)},
+      1, 0);
 }
 
 void WorkWriter::adapt_forward(const Adapted& adapted, std::int64_t rows,
@@ -119,18 +130,18 @@ void WorkWriter::adapt_forward(const Adapted& adapted, std::int64_t rows,
   const int rank = workload_.adapters.rank;
   matmul(rows, rank, adapted.inputs, experts, false);
   matmul(rows, adapted.outputs, rank, experts, false);
-  pass(experts * rows * adapted.outputs, kAdaptForward);
+  pass(Operation::copy, experts * rows * adapted.outputs, kAdaptForward);
 }
 
 void WorkWriter::adapt_backward(const Adapted& adapted, std::int64_t rows,
                                 std::int64_t experts) {
   const int rank = workload_.adapters.rank;
-  pass(experts * rows * adapted.outputs, kAdaptScale);
+  pass(Operation::copy, experts * rows * adapted.outputs, kAdaptScale);
   matmul(rows, rank, adapted.outputs, experts, false);
   matmul(adapted.outputs, rank, rows, experts, false);
   matmul(rows, adapted.inputs, rank, experts, false);
   matmul(rank, adapted.inputs, rows, experts, false);
-  pass(experts * rows * adapted.inputs, kAdaptSum);
+  pass(Operation::copy, experts * rows * adapted.inputs, kAdaptSum);
 }
 
 void WorkWriter::adapt(Direction direction, const std::vector<Adapted>& adapted,

@@ -39,10 +39,10 @@ class WorkWriter {
   void forward(const Linear& linear);
   /// Input gradient, weight gradient, and the collectives beside them.
   void backward(const Linear& linear);
-  /// A pass over `elements` activations, `bytes_each` for 16-bit ones (read
-  /// and written together).
-  void pass(std::int64_t elements, int bytes_each,
-            PassKind kind = PassKind::layer);
+  /// A pass of fused bytes over `elements` activations, or of `bytes_each` for
+  /// 16-bit ones (read and written together).
+  void pass(Operation what, std::int64_t elements);
+  void pass(Operation what, std::int64_t elements, int bytes_each);
   /// The low-rank products beside frozen ones, `rows` of each of `experts`.
   void adapt(Direction direction, const std::vector<Adapted>& adapted,
              std::int64_t rows, std::int64_t experts);
