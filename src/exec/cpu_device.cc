@@ -37,16 +37,51 @@ class Meter {
   MemoryUse use_;
 };
 
-std::byte* new_block(Bytes bytes) {
-  const auto size = static_cast<std::size_t>(bytes.value);
-  const std::size_t rounded = (size + kAlignment) / kAlignment * kAlignment;
-  void* block = std::aligned_alloc(kAlignment, rounded);
-  if (block == nullptr)
-    throw Error(
-        fmt::format("the machine has no {} of memory left", exact_text(bytes)));
-  std::memset(block, 0xff, rounded);  // NaN in fp32, fp16 and bf16
-  return static_cast<std::byte*>(block);
-}
+/// Blocks that were given back wait for the next of their size: memory that the
+/// system has to hand out anew costs more than what is computed in it. Called
+/// from lanes too.
+class BlockStore {
+ public:
+  BlockStore() = default;
+  BlockStore(const BlockStore&) = delete;
+  BlockStore& operator=(const BlockStore&) = delete;
+  ~BlockStore() {
+    for (const auto& [size, block] : waiting_) std::free(block);
+  }
+
+  std::byte* take(Bytes bytes) {
+    const std::size_t size = rounded(bytes);
+    std::byte* block = take_waiting(size);
+    if (block == nullptr)
+      block = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (block == nullptr)
+      throw Error(fmt::format("the machine has no {} of memory left",
+                              exact_text(bytes)));
+    std::memset(block, 0xff, size);  // NaN in fp32, fp16 and bf16
+    return block;
+  }
+  void give(std::byte* block, Bytes bytes) {
+    const std::lock_guard lock(mutex_);
+    waiting_.emplace(rounded(bytes), block);
+  }
+
+ private:
+  static std::size_t rounded(Bytes bytes) {
+    const auto size = static_cast<std::size_t>(bytes.value);
+    return (size + kAlignment) / kAlignment * kAlignment;
+  }
+  std::byte* take_waiting(std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    const auto at = waiting_.find(size);
+    if (at == waiting_.end()) return nullptr;
+    std::byte* const block = at->second;
+    waiting_.erase(at);
+    return block;
+  }
+
+  std::mutex mutex_;
+  std::multimap<std::size_t, std::byte*> waiting_;
+};
 
 class CpuDevice final : public Device {
  public:
@@ -65,7 +100,7 @@ class CpuDevice final : public Device {
           "out of memory on the device: {} for {} beside {} in use of {}",
           exact_text(bytes), to_text(term), exact_text(meter.use().total),
           exact_text(memory_)));
-    std::byte* const data = new_block(bytes);
+    std::byte* const data = store_.take(bytes);
     meter.take(term, bytes);
     blocks_[data] = {tier, term, bytes};
     return data;
@@ -78,7 +113,8 @@ class CpuDevice final : public Device {
     const Block block = at->second;
     blocks_.erase(at);
     meters_[static_cast<std::size_t>(block.tier)].give(block.term, block.bytes);
-    enqueue(Lane::compute, [data] { std::free(data); });
+    enqueue(Lane::compute,
+            [this, data, bytes = block.bytes] { store_.give(data, bytes); });
   }
 
   MemoryUse use(Tier tier) const override {
@@ -121,6 +157,7 @@ class CpuDevice final : public Device {
   };
   Bytes memory_;
   std::array<Meter, 3> meters_;  // by tier
+  BlockStore store_;
   std::map<std::byte*, Block> blocks_;
   std::unique_ptr<LaneThreads> threads_;
 };
