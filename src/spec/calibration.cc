@@ -11,6 +11,7 @@
 #include "base/quantity_text.h"
 #include "spec/catalog.h"
 #include "spec/inputs.h"
+#include "spec/measured.h"
 
 namespace ztplan {
 namespace {
@@ -181,6 +182,8 @@ Calibration moved(Calibration calibration, Input input, End end) {
     const bool to_high = (field.faster == Faster::high) == (end == End::fast);
     constant.value = to_high ? constant.high : constant.low;
   }
+  calibration.band.at(static_cast<std::size_t>(input)) =
+      end == End::fast ? -1 : 1;
   return calibration;
 }
 
@@ -201,6 +204,24 @@ Calibration slowed(Calibration calibration, double speed) {
     constant.low *= speed;
     constant.high *= speed;
   }
+  calibration.measured_speed *= speed;
+  return calibration;
+}
+
+bool shares_cores(const Calibration& calibration) {
+  return calibration.measured && !calibration.measured->sharing.empty();
+}
+
+Calibration with_measured(Calibration calibration,
+                          std::shared_ptr<const MeasuredMachine> machine) {
+  calibration.measured = std::move(machine);
+  if (!shares_cores(calibration)) return calibration;
+  const auto set = [&](Constant& constant, double value) {
+    constant = {value, value, value, Trust::measured, "threads of one machine"};
+  };
+  set(calibration.kernel_start, 0);
+  set(calibration.collective_start, 0);
+  set(calibration.gather_interference, 1);
   return calibration;
 }
 

@@ -2,6 +2,8 @@
 // latencies and passes, each with its origin. Never edits a spec.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +14,27 @@
 
 namespace ztplan {
 
+struct MeasuredMachine;  // spec/measured.h
+
 /// A constant with its band: `low` and `high` bound what the source supports.
 struct Constant {
   double value = 0, low = 0, high = 0;
   Trust trust = Trust::assumed;
   std::string source;
 };
+
+/// What a price is made from: constants and curves that err together.
+enum class Input {
+  products,
+  attention,
+  passes,
+  launches,
+  overlap,
+  links,
+  network,
+  host
+};
+constexpr int kInputs = 8;
 
 /// Constants for one device. Fields without unit are shares.
 struct Calibration {
@@ -49,7 +66,21 @@ struct Calibration {
   Constant host_memory_share;      // of host memory bandwidth it reaches
   Constant transfer_share;         // of the host link pinned copies reach
   Constant nvme_share;             // of the drive's rate
+
+  /// Of this very machine, in the place of the constants where it has a curve.
+  std::shared_ptr<const MeasuredMachine> measured = {};
+  std::array<double, kInputs> band = {};  // of its curves: -1 fast, 1 slow
+  /// Speed of the slowest device over that of the one measured.
+  double measured_speed = 1;
 };
+
+/// Ranks are threads on the same cores, each of which does one thing at a time.
+bool shares_cores(const Calibration& calibration);
+
+/// With what was measured. Of ranks that share cores nothing is launched, and
+/// nothing runs beside.
+Calibration with_measured(Calibration calibration,
+                          std::shared_ptr<const MeasuredMachine> machine);
 
 /// The same constants moved to the fast (`high` shares, `low` times) or slow
 /// end of their bands: the price lists behind a predicted interval.

@@ -1,22 +1,10 @@
-// What a price is made from: constants of a calibration that err together,
-// apart from the others.
+// What of a calibration errs together, apart from the rest, at the ends of its
+// bands.
 #pragma once
 
 #include "spec/calibration.h"
 
 namespace ztplan {
-
-enum class Input {
-  products,
-  attention,
-  passes,
-  launches,
-  overlap,
-  links,
-  network,
-  host
-};
-constexpr int kInputs = 8;
 
 /// `calibration` with the constants of `input` at the end of their bands that
 /// saves time (`high` shares, `low` times), or at the one that costs it.
