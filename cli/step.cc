@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "report/number_text.h"
 #include "step/build_step.h"
-#include "time/simulate.h"
+#include "time/step_time.h"
 
 namespace ztplan {
 namespace {
@@ -38,9 +38,9 @@ Step simulate_step(const Question& question, const Plan& plan) {
   Step step{build_step(setting, *plan.engine, plan.strategy,
                        micro_batches(plan.strategy, question.workload)),
             {}};
-  const PriceList prices =
-      price_all(step.graph, {question.cluster, question.calibration});
-  step.timeline = simulate(step.graph, prices);
+  const Machine machine{question.cluster, question.calibration};
+  step.timeline = run_tasks(step.graph, price_all(step.graph, machine),
+                            *plan.engine, plan.strategy, machine);
   return step;
 }
 

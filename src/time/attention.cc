@@ -72,20 +72,20 @@ Seconds price_flash(const AttentionWork& work, const Machine& machine) {
 /// One of the products around the scores, batched over sequences and heads.
 Seconds price_product(const AttentionWork& work, const Machine& machine,
                       std::int64_t m, std::int64_t n, std::int64_t k) {
-  return price(Matmul{.m = m,
-                      .n = n,
-                      .k = k,
-                      .batch = work.sequences * work.heads,
-                      .precision = Precision::fp16},
-               machine);
+  return assumed_price(Matmul{.m = m,
+                              .n = n,
+                              .k = k,
+                              .batch = work.sequences * work.heads,
+                              .precision = Precision::fp16},
+                       machine);
 }
 
 Seconds price_score_passes(const AttentionWork& work, const Machine& machine,
                            std::int64_t softmax, std::int64_t dropout) {
   const std::int64_t scores =
       work.sequences * work.heads * work.queries * work.keys;
-  return price(Stream{Bytes{scores * softmax}}, machine) +
-         price(Stream{Bytes{scores * dropout}}, machine);
+  return assumed_price(Stream{Bytes{scores * softmax}}, machine) +
+         assumed_price(Stream{Bytes{scores * dropout}}, machine);
 }
 
 Seconds price_eager_forward(const AttentionWork& work, const Machine& machine) {
@@ -110,7 +110,7 @@ Seconds price_eager_backward(const AttentionWork& work,
 
 }  // namespace
 
-Seconds price(const AttentionWork& work, const Machine& machine) {
+Seconds assumed_price(const AttentionWork& work, const Machine& machine) {
   if (work.kernel != AttentionKernel::eager) return price_flash(work, machine);
   return work.direction == Direction::forward
              ? price_eager_forward(work, machine)

@@ -112,7 +112,7 @@ FlopsPerSecond sustained_rate(const Matmul& work, const Machine& machine) {
 
 /// start + the longest of: the tiles in waves at full clock, all operations at
 /// the rate the power limit leaves, all bytes at memory bandwidth.
-Seconds price(const Matmul& work, const Machine& machine) {
+Seconds assumed_price(const Matmul& work, const Machine& machine) {
   const Calibration& calibration = machine.calibration;
   const FlopsPerSecond sustained = sustained_rate(work, machine);
   const FlopsPerSecond burst = sustained * calibration.matmul_burst.value;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "time/attained.h"
 #include "time/collective.h"
+#include "time/measured_price.h"
 
 namespace ztplan {
 namespace {
@@ -86,24 +87,27 @@ Seconds channel_start(Channel channel) {
 }  // namespace
 
 Seconds price(const Work& work, const Machine& machine) {
+  if (const auto seconds = measured_price(work, machine.calibration))
+    return *seconds;
   return std::visit(
-      [&machine](const auto& kind) { return price(kind, machine); }, work);
+      [&machine](const auto& kind) { return assumed_price(kind, machine); },
+      work);
 }
 
-Seconds price(const Stream& work, const Machine& machine) {
+Seconds assumed_price(const Stream& work, const Machine& machine) {
   const Bytes at_full_rate = work.bytes + std::min(work.bytes, kSlowStart);
   return Seconds{machine.calibration.stream_start.value} +
          at_full_rate / attained_memory_bandwidth(machine) *
              unfused_factor(work.kind, machine.calibration);
 }
 
-Seconds price(const Transfer& work, const Machine& machine) {
+Seconds assumed_price(const Transfer& work, const Machine& machine) {
   const BytesPerSecond rate = channel_rate(work.channel, machine);
   require(rate.value > 0, "a transfer is priced only where its link exists");
   return channel_start(work.channel) + work.bytes / rate;
 }
 
-Seconds price(const HostAdam& work, const Machine& machine) {
+Seconds assumed_price(const HostAdam& work, const Machine& machine) {
   const HostSpec& host = machine.cluster.host;
   const double parameters = static_cast<double>(work.parameters);
   const BytesPerSecond memory = host_memory(machine.cluster) *
@@ -117,7 +121,7 @@ Seconds price(const HostAdam& work, const Machine& machine) {
   return std::max(moved, computed);
 }
 
-Seconds price(const Collective& work, const Machine& machine) {
+Seconds assumed_price(const Collective& work, const Machine& machine) {
   return choose(work, machine).time;
 }
 

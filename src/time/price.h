@@ -14,13 +14,15 @@ struct Machine {
   const Calibration& calibration;
 };
 
+/// As measured where the calibration has a curve of it, else as assumed.
 Seconds price(const Work& work, const Machine& machine);
 
-Seconds price(const Matmul& work, const Machine& machine);
-Seconds price(const AttentionWork& work, const Machine& machine);
-Seconds price(const Stream& work, const Machine& machine);
-Seconds price(const Transfer& work, const Machine& machine);
-Seconds price(const HostAdam& work, const Machine& machine);
-Seconds price(const Collective& work, const Machine& machine);
+/// From data sheets and shares of them.
+Seconds assumed_price(const Matmul& work, const Machine& machine);
+Seconds assumed_price(const AttentionWork& work, const Machine& machine);
+Seconds assumed_price(const Stream& work, const Machine& machine);
+Seconds assumed_price(const Transfer& work, const Machine& machine);
+Seconds assumed_price(const HostAdam& work, const Machine& machine);
+Seconds assumed_price(const Collective& work, const Machine& machine);
 
 }  // namespace ztplan

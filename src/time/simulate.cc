@@ -12,6 +12,7 @@ Seconds price(const Item& item, const Machine& machine) {
 }  // namespace
 
 RecipePrice price_items(const Recipe& recipe, const Machine& machine) {
+  const bool one_by_one = shares_cores(machine.calibration);
   RecipePrice result;
   std::vector<Seconds> seconds;
   seconds.reserve(recipe.items.size());
@@ -19,7 +20,7 @@ RecipePrice price_items(const Recipe& recipe, const Machine& machine) {
     const Item& item = recipe.items[i];
     seconds.push_back(price(item, machine));
     Seconds exposed = seconds.back();
-    if (item.beside > 0)
+    if (item.beside > 0 && !one_by_one)
       exposed = std::max(
           Seconds{},
           exposed - seconds[i - static_cast<std::size_t>(item.beside)]);

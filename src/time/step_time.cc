@@ -4,6 +4,7 @@
 
 #include "step/build_step.h"
 #include "time/breakdown.h"
+#include "time/shared_cores.h"
 #include "time/steady_state.h"
 
 namespace ztplan {
@@ -15,6 +16,10 @@ StepTime walk(const Setting& setting, const Engine& engine,
   const StepGraph graph = build_step(setting, engine, strategy, micro_batches);
   const PriceList prices = price_all(graph, machine);
   return break_down(graph, prices, simulate(graph, prices));
+}
+
+bool take_turns(const Engine& engine, const Machine& machine) {
+  return engine.executed && shares_cores(machine.calibration);
 }
 
 void go_on(StepTime& time, const Rhythm& rhythm, double periods) {
@@ -36,9 +41,26 @@ StepTime break_down(const StepGraph& graph, const PriceList& prices,
   return {charge_step(graph, prices, timeline, stage), stage};
 }
 
+Timeline run_tasks(const StepGraph& graph, const PriceList& prices,
+                   const Engine& engine, const Strategy& strategy,
+                   const Machine& machine) {
+  if (!take_turns(engine, machine)) return simulate(graph, prices);
+  return simulate_shared(
+      graph, prices,
+      {*machine.calibration.measured, devices(strategy) / strategy.pipeline,
+       devices(strategy)});
+}
+
 StepTime estimate_step(const Setting& setting, const Engine& engine,
                        const Strategy& strategy, const Machine& machine) {
   const int all = micro_batches(strategy, setting.workload);
+  if (take_turns(engine, machine)) {
+    const StepGraph graph = build_step(setting, engine, strategy, all);
+    const PriceList prices = price_all(graph, machine);
+    const Timeline timeline =
+        run_tasks(graph, prices, engine, strategy, machine);
+    return break_down_shared(graph, prices, timeline, 0);
+  }
   const int period = rhythm(strategy);
   for (int some = shortest_walk(strategy); some + period < all; some *= 2) {
     const StepGraph graph = build_step(setting, engine, strategy, some);

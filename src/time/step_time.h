@@ -25,8 +25,15 @@ struct StepTime {
 StepTime break_down(const StepGraph& graph, const PriceList& prices,
                     const Timeline& timeline);
 
+/// When each task runs. Ranks of an executed engine on shared cores take turns,
+/// all others run as lanes do.
+Timeline run_tasks(const StepGraph& graph, const PriceList& prices,
+                   const Engine& engine, const Strategy& strategy,
+                   const Machine& machine);
+
 /// The whole step: build, price, simulate, break down. A steady state of equal
-/// micro-batches is walked until it repeats and then continued, exactly.
+/// micro-batches is walked until it repeats and then continued, exactly. Ranks
+/// that share cores are walked to the end.
 StepTime estimate_step(const Setting& setting, const Engine& engine,
                        const Strategy& strategy, const Machine& machine);
 
