@@ -22,13 +22,13 @@ double width(const StepRatio& ratio) {
 }  // namespace
 
 TEST_CASE("swings add up as squares, and none leaves what no work stands for") {
-  const StepInterval none = step_interval({1}, {});
+  const StepInterval none = step_interval({1}, {}, rest_of({}));
   CHECK(none.low < Seconds{1});
   CHECK(none.high > Seconds{1});
   Swings both = swing_of(Input::products, -0.3, 0.3);
   both.at(static_cast<std::size_t>(Input::network)) = {-0.4, 0.4};
   const double rest = std::log(none.high / Seconds{1});
-  CHECK(std::log(step_interval({1}, both).high / Seconds{1}) ==
+  CHECK(std::log(step_interval({1}, both, rest_of({})).high / Seconds{1}) ==
         doctest::Approx(std::sqrt(rest * rest + 0.25)));
 }
 

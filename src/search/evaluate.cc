@@ -61,7 +61,8 @@ Plan evaluate(const Question& question, const Engine& engine,
   plan.time = estimate_step(setting, engine, strategy,
                             {question.cluster, question.calibration});
   const StepInterval step =
-      step_interval(plan.time.total(), step_swings(question, plan));
+      step_interval(plan.time.total(), step_swings(question, plan),
+                    rest_of(question.calibration));
   plan.low = step.low;
   plan.high = step.high;
   const StepCounts counts = count_step(setting, engine, strategy);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/measured.h"
 #include "time/price.h"
 
 namespace ztplan {
@@ -75,6 +76,10 @@ double square(double value) { return value * value; }
 // all.
 constexpr Swing kRest{-0.140, 0.300};  // .87 and 1.35
 
+// The same over probes of the machine itself: what whole steps add to them. A
+// fit over the runs of bench/predicted_vs_measured (docs/calibration.md).
+constexpr Swing kMeasuredRest{-0.01, 0.09};
+
 // What the errors of two layouts of one model on one cluster differ by in four
 // of five of 46 pairs of published runs (NeMo, torchtitan, InternEvo,
 // Korthikanti 2022). Sources of single early iterations scatter more: of all
@@ -109,6 +114,10 @@ Bytes scaled(Bytes bytes, double factor) {
 Swings step_swings(const Question& question, const Plan& plan) {
   const Setting setting{question.model, question.cluster, question.workload};
   Swings swings{};
+  // Runs of the machine tell what all of its inputs err by together.
+  if (const auto& measured = question.calibration.measured;
+      measured && measured->runs > 0)
+    return swings;
   for (int i = 0; i < kInputs; ++i) {
     const Input input = static_cast<Input>(i);
     if (!is_used(input, question.cluster, plan.strategy)) continue;
@@ -125,8 +134,16 @@ Swings step_swings(const Question& question, const Plan& plan) {
   return swings;
 }
 
-StepInterval step_interval(Seconds likely, const Swings& swings) {
-  double fast = square(kRest.fast), slow = square(kRest.slow);
+Swing rest_of(const Calibration& calibration) {
+  if (!calibration.measured) return kRest;
+  if (calibration.measured->runs == 0) return kMeasuredRest;
+  const double spread = std::log1p(calibration.measured->run_spread);
+  return {-spread, spread};
+}
+
+StepInterval step_interval(Seconds likely, const Swings& swings,
+                           const Swing& rest) {
+  double fast = square(rest.fast), slow = square(rest.slow);
   for (const Swing& swing : swings) {
     fast += square(swing.fast);
     slow += square(swing.slow);

@@ -22,11 +22,16 @@ using Swings = std::array<Swing, kInputs>;  // by Input
 /// trust leaves. Requires `plan.time`.
 Swings step_swings(const Question& question, const Plan& plan);
 
+/// What a step takes beside what its inputs do: of a machine that was measured,
+/// what its runs left, or those of the one in docs/calibration.md.
+Swing rest_of(const Calibration& calibration);
+
 /// Holds the step of four runs in five (docs/accuracy.md counts them).
 struct StepInterval {
   Seconds low, high;
 };
-StepInterval step_interval(Seconds likely, const Swings& swings);
+StepInterval step_interval(Seconds likely, const Swings& swings,
+                           const Swing& rest);
 
 /// Holds the peak that `meter` shows of four runs in five; empty: nobody says
 /// which meter it was.

@@ -7,9 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 
 #include "base/error.h"
 #include "base/quote.h"
+#include "spec/measured.h"
 #include "strategy/engine.h"
 #include "strategy/engine_memory.h"
 
@@ -35,6 +37,13 @@ void check_range(std::string_view option, int value, int most) {
       fmt::format("{} must be from 1 to {}, not {}", option, most, value));
 }
 
+void check_share(std::string_view option, double value, double least,
+                 double most) {
+  if (value >= least && value <= most) return;
+  throw Error(fmt::format("{} must be from {} to {}, not {}", option, least,
+                          most, value));
+}
+
 int odd_part(int devices) {
   return devices >> std::countr_zero(static_cast<unsigned>(devices));
 }
@@ -48,6 +57,9 @@ class Asking {
     check();
     asked_.question.model = request_.given_model ? *request_.given_model
                                                  : load_model(request_.model);
+    if (!request_.calibration.empty())
+      measured_ = std::make_shared<const MeasuredMachine>(
+          read_measured(request_.calibration));
     choose_cluster();
     choose_engines();
     choose_sequence();
@@ -67,6 +79,8 @@ class Asking {
     check_range("--gpus", request_.gpus, kMostGpus);
     check_range("--seq", request_.sequence, kMostSequence);
     check_range("--global-batch", request_.global_batch, kMostBatch);
+    check_share("--slowest", request_.slowest, kSlowest, 1);
+    check_share("--expert-load", request_.expert_load, 1, kMostLoad);
     if (request_.global_batch > 0 && request_.batch_tokens > 0) {
       throw Error("--global-batch and --tokens-per-batch say the same thing",
                   "give one of them");
@@ -82,16 +96,30 @@ class Asking {
     Question& question = asked_.question;
     const bool named = !request_.cluster.empty();
     const bool by_gpu = !request_.machine.gpu.empty();
-    question.cluster =
-        load_cluster(request_.cluster, request_.gpus, request_.machine);
+    ClusterOverrides machine = request_.machine;
+    const bool here = measured_ && !named && !by_gpu;
+    if (here) machine.gpu = measured_->device;
+    question.cluster = load_cluster(request_.cluster, request_.gpus, machine);
     check_range("the number of GPUs", question.cluster.devices, kMostGpus);
+    check_device();
     if (!named) {
       told("--cluster", question.cluster.name,
-           by_gpu ? "the usual node of this GPU" : "the default");
+           here     ? "the calibration's"
+           : by_gpu ? "the usual node of this GPU"
+                    : "the default");
     }
     if (request_.gpus == 0 && request_.machine.nodes == 0) {
       told("--gpus", fmt::format("{}", question.cluster.devices), "one node");
     }
+  }
+
+  /// What was measured of one device says nothing of another.
+  void check_device() const {
+    const std::string& device = asked_.question.cluster.device.id;
+    if (!measured_ || measured_->device == device) return;
+    throw Error(fmt::format("{} measured {}, not {}", request_.calibration,
+                            measured_->device, device),
+                "leave out --calibration, or --cluster and --gpu");
   }
 
   void choose_engines() {
@@ -113,8 +141,12 @@ class Asking {
     question.workload.engine = question.engines.front()->name;
     if (!versioned) choose_version();
     question.slowest = request_.slowest;
-    question.calibration = slowed(
-        calibration_for(question.cluster.device, framework), request_.slowest);
+    question.calibration = calibration_for(question.cluster.device, framework);
+    if (measured_)
+      question.calibration =
+          with_measured(std::move(question.calibration), measured_);
+    question.calibration =
+        slowed(std::move(question.calibration), request_.slowest);
   }
 
   void choose_version() {
@@ -271,6 +303,7 @@ class Asking {
 
   const Request& request_;
   Asked asked_;
+  std::shared_ptr<const MeasuredMachine> measured_;
 };
 
 }  // namespace

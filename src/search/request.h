@@ -16,12 +16,17 @@ namespace ztplan {
 constexpr int kMostGpus = 1'000'000;
 constexpr int kMostSequence = 4 * 1024 * 1024;
 constexpr int kMostBatch = 10'000'000;
+/// Speed of the slowest device over the usual one; the busiest device of
+/// experts over their mean.
+constexpr double kSlowest = 0.01;
+constexpr double kMostLoad = 1000;
 
 /// Empty and zero fields take their default.
 struct Request {
   std::string model = {};  // name, path or text, as load_model
   std::optional<ModelSpec> given_model = {};  // in its place
   std::string cluster = {};                   // name or path, as load_cluster
+  std::string calibration = {};  // path, as read_measured; empty: published
   ClusterOverrides machine = {};
   int gpus = 0;             // 0: machine.nodes, or one node
   int sequence = 0;         // tokens

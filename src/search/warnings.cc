@@ -1,9 +1,15 @@
 #include "search/warnings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "search/engine_traps.h"
 #include "search/trap.h"
+#include "step/build_step.h"
+#include "time/measured_price.h"
+#include "time/steady_state.h"
 
 namespace ztplan {
 namespace {
@@ -21,6 +27,7 @@ class Warner {
   std::vector<Finding> all() && {
     uneven_experts();
     slowest_gpu();
+    not_measured();
     peer_to_peer();
     sharded_frozen();
     fp8_copies();
@@ -60,6 +67,23 @@ class Warner {
                        q_.slowest),
            "find it by timing one product on every GPU, and leave it out",
            "arXiv 2402.15627, section 6.3");
+  }
+
+  void not_measured() {
+    if (!q_.calibration.measured) return;
+    const Setting setting{q_.model, q_.cluster, q_.workload};
+    const int passes =
+        std::min(shortest_walk(s_), micro_batches(s_, q_.workload));
+    const StepGraph graph = build_step(setting, *plan_.engine, s_, passes);
+    const std::vector<std::string> probes =
+        unmeasured(graph.recipes(), q_.calibration);
+    if (probes.empty()) return;
+    warn(Severity::advice, "not-measured",
+         fmt::format("the calibration has no {}: the time of such works is "
+                     "assumed",
+                     fmt::join(probes, ", ")),
+         "ztplan calibrate, without --quick, on the machine itself",
+         "docs/calibration.md");
   }
 
   void peer_to_peer() {
