@@ -135,7 +135,7 @@ void read_states(const Flags& flags, Request& request) {
 
 /// What is uneven: experts, and the speed of GPUs.
 void read_uneven(const Flags& flags, Request& request) {
-  constexpr Range kLoad{1, 1000}, kSpeed{0.01, 1};
+  constexpr Range kLoad{1, kMostLoad}, kSpeed{kSlowest, 1};
   if (!flags.expert_load.empty())
     request.expert_load = parse_number("--expert-load", flags.expert_load,
                                        kLoad, "1 (balanced) or more, as 1.5");
@@ -187,6 +187,7 @@ Request request_of(const Flags& flags) {
   Request request;
   request.model = flags.model;
   request.cluster = flags.cluster;
+  request.calibration = flags.calibration;
   request.machine = machine_of(flags);
   request.gpus = whole_or_zero("--gpus", flags.gpus, kMostGpus);
   read_workload(flags, request);

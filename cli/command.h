@@ -33,7 +33,8 @@ struct Command {
 };
 
 extern const Command kPlan, kMemory, kSimulate, kExplain, kModels, kHardware,
-    kValidate, kVersion, kEmit, kCheck, kCompare, kGpus, kDiagnose, kRun;
+    kValidate, kVersion, kEmit, kCheck, kCompare, kGpus, kDiagnose, kRun,
+    kCalibrate;
 
 /// All commands in the order of the help.
 std::span<const Command* const> commands();

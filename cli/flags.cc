@@ -45,6 +45,9 @@ constexpr Flag kMachine[] = {
          &Flags::host_memory),
     text("--nvme", "BYTES", "override: of one node, as 4TB or 4TB@6GB/s",
          &Flags::nvme),
+    text("--calibration", "FILE",
+         "measured by ztplan calibrate, for published rates",
+         &Flags::calibration),
 };
 
 constexpr Flag kTraining[] = {
@@ -225,6 +228,24 @@ constexpr Flag kCheckpoint[] = {
     on("--resume", "go on from the newest checkpoint", &Flags::resume),
 };
 
+constexpr Flag kCalibrate[] = {
+    text("-o,--output", "FILE", "where the calibration goes", &Flags::output),
+    on("--force", "overwrite the file", &Flags::force),
+    text("--device", "D", "cpu (default)", &Flags::device),
+    text("--budget", "T", "seconds or minutes for it all (default: 60s)",
+         &Flags::budget),
+    on("--quick", "fewer and smaller sizes", &Flags::quick),
+    on("--resume", "measure what the file lacks", &Flags::resume),
+    text("--offload-folder", "FOLDER",
+         "of a drive, for offload=nvme (default: the temporary one)",
+         &Flags::offload_folder),
+    text("--from-runs", "FILES",
+         "instead: learn from what ztplan run --json printed",
+         &Flags::from_runs),
+    text("--calibration", "FILE", "that those runs were predicted with",
+         &Flags::calibration),
+};
+
 constexpr Flag kParts[] = {
     on("--one-factor", "correct each framework's cluster by half of its runs",
        &Flags::one_factor),
@@ -358,6 +379,7 @@ const FlagGroup kTraceFlags{"Trace", kTrace};
 const FlagGroup kToleranceFlags{"Check", kTolerance};
 const FlagGroup kRunFlags{"Run", kRun};
 const FlagGroup kCheckpointFlags{"Checkpoints", kCheckpoint};
+const FlagGroup kCalibrateFlags{"Calibration", kCalibrate};
 const FlagGroup kPartFlags{"Parts", kParts};
 const FlagGroup kOutputFlags{"Output", kOutput};
 

@@ -12,7 +12,7 @@ namespace ztplan {
 struct Flags {
   std::string model;
   std::string gpus, gpu, cluster, gpus_per_node, nodes, network, intra, p2p;
-  std::string host_memory, nvme;
+  std::string host_memory, nvme, calibration;
   std::string engine, engine_version, seq, global_batch, tokens_per_batch,
       precision;
   std::string grad_dtype, attention;
@@ -28,7 +28,8 @@ struct Flags {
   std::string data, steps, seed, learning_rate, warmup, weight_decay, clip;
   std::string device, offload_folder, checkpoint, save_every, keep, tokenizer;
   std::string weights, save_weights, patience;
-  bool resume = false;
+  std::string budget, from_runs;
+  bool quick = false, resume = false;
   std::string format, color;
   bool strict = false, over_time = false, force = false;
   bool json = false, timing = false, quiet = false, verbose = false;
@@ -69,6 +70,7 @@ extern const FlagGroup kToleranceFlags;
 extern const FlagGroup kPartFlags;
 extern const FlagGroup kRunFlags;
 extern const FlagGroup kCheckpointFlags;
+extern const FlagGroup kCalibrateFlags;
 extern const FlagGroup kOutputFlags;
 
 /// Throws `Error` for an unknown flag, with the nearest one there is, for one

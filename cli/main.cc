@@ -17,9 +17,9 @@ namespace ztplan {
 namespace {
 
 constexpr const Command* kCommands[] = {
-    &kPlan,   &kMemory,   &kSimulate, &kExplain, &kCompare,
-    &kGpus,   &kCheck,    &kDiagnose, &kEmit,    &kRun,
-    &kModels, &kHardware, &kValidate, &kVersion};
+    &kPlan,      &kMemory, &kSimulate, &kExplain,  &kCompare,
+    &kGpus,      &kCheck,  &kDiagnose, &kEmit,     &kRun,
+    &kCalibrate, &kModels, &kHardware, &kValidate, &kVersion};
 
 using Words = std::vector<std::string>;
 

@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "base/quantity_text.h"
 #include "base/quote.h"
+#include "calibrate/calibrate.h"
 #include "cli/ask.h"
 #include "exec/byte_pairs.h"
 #include "interop/plan_file.h"
 #include "report/run_answer.h"
 #include "report/trace.h"
+#include "spec/measured.h"
 #include "step/build_step.h"
 
 namespace ztplan {
@@ -200,6 +202,20 @@ void write_trace_file(const Judged& judged, const Measured& measured,
       [&](std::ostream& out) { write_trace(graph, measured.timeline, out); });
 }
 
+/// What was measured elsewhere foretells nothing here.
+void check_machine(const Asked& asked, bool anyway) {
+  const auto& measured = asked.question.calibration.measured;
+  if (!measured || anyway) return;
+  if (measured->processor == processor_name() &&
+      measured->cores == processor_cores())
+    return;
+  throw Error(
+      fmt::format("{} measured {} with {} cores, this is {} with {}",
+                  asked.request.calibration, measured->processor,
+                  measured->cores, processor_name(), processor_cores()),
+      "ztplan calibrate measures this machine; --force takes it all the same");
+}
+
 bool deviates(const RunAnswer& answer, double tolerance) {
   const auto off = [&](double measured, double predicted) {
     return std::abs(measured - predicted) > tolerance * predicted;
@@ -233,6 +249,7 @@ RunSetup set_up_run(const Flags& flags) {
                                ? HUGE_VAL
                                : parse_share("--tolerance", flags.tolerance);
   Judged judged = wanted(flags);
+  check_machine(judged.asked, flags.force);
   const TrainingOptions options = options_of(flags);
   Samples samples = samples_of(flags, judged.asked.question, options.seed);
   return {std::move(judged), options, std::move(samples), tolerance};

@@ -43,6 +43,8 @@ const std::map<std::string, std::string> kValues = {
     {"--intra", "--intra pcie4"},
     {"--p2p", "--p2p off"},
     {"--host-memory", "--host-memory 1TiB --offload cpu"},
+    {"--calibration",
+     "--calibration " ZTPLAN_SOURCE_DIR "/tests/fixtures/h100.json"},
     {"--nvme", "--nvme 4TB@1GB/s --offload nvme"},
     {"--engine", "--engine deepspeed"},
     {"--engine-version", "--engine-version torchtitan"},

@@ -36,6 +36,7 @@ Request request_of(const JsonView& view) {
   Request request;
   request.model = view.at("model").string();
   request.cluster = view.string_or("cluster", "");
+  request.calibration = view.string_or("calibration", "");
   request.engine_version = view.string_or("engine_version", "");
   request.machine = machine_of(view);
   request.gpus = whole_or(view, "gpus", 0);

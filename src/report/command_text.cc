@@ -67,6 +67,7 @@ void add_machine(CommandLine& line, const Asked& asked) {
   line.add("--p2p", machine.p2p);
   line.add("--host-memory", machine.host_memory);
   line.add("--nvme", machine.nvme);
+  line.add("--calibration", asked.request.calibration);
 }
 
 void add_training(CommandLine& line, const Asked& asked, int gpus) {

@@ -46,6 +46,7 @@ void write_request(JsonWriter& json, const Asked& asked) {
   const ClusterOverrides& machine = request.machine;
   json.key("request").begin_object().field("model", request.model);
   write_text(json, "cluster", request.cluster);
+  write_text(json, "calibration", request.calibration);
   write_text(json, "gpu", machine.gpu);
   write_text(json, "network", machine.network);
   write_text(json, "intra", machine.intra);

@@ -7,6 +7,7 @@
 #include "report/plan_json.h"
 #include "report/run_answer.h"
 #include "report/summary.h"
+#include "spec/measured.h"
 
 namespace ztplan {
 namespace {
@@ -91,6 +92,9 @@ std::string end_json(const RunAnswer& answer) {
   json.field("device", answer.device).field("steps", answer.steps);
   json.field("resumed_from", answer.resumed_from);
   json.field("interrupted", answer.interrupted);
+  json.field("strategy", to_text(answer.plan.strategy));
+  if (const auto& measured = answer.asked.question.calibration.measured)
+    json.field("calibration_date", measured->date);
   write_costs(json, "predicted", answer.predicted);
   write_costs(json, "measured", answer.measured);
   json.end_object();

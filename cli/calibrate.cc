@@ -1,0 +1,136 @@
+// ztplan calibrate: measures this machine, writes what every command takes with
+// --calibration.
+#include "calibrate/calibrate.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/quantity_text.h"
+#include "base/quote.h"
+#include "calibrate/probes.h"
+#include "calibrate/refine.h"
+#include "cli/command.h"
+#include "cli/stop.h"
+#include "interop/run_file.h"
+#include "report/render_calibration.h"
+#include "spec/catalog.h"
+
+namespace ztplan {
+namespace {
+
+constexpr std::size_t kMostFiles = 100'000;
+constexpr const FlagGroup* kGroups[] = {&kCalibrateFlags, &kOutputFlags};
+
+std::string now() {
+  return fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+CalibrationOptions options_of(const Flags& flags) {
+  constexpr Seconds kQuick{10}, kLongest{24.0 * 3600};
+  if (!flags.device.empty() && flags.device != "cpu")
+    throw Error(fmt::format("--device {} is not built in", quote(flags.device)),
+                "cpu");
+  CalibrationOptions options;
+  options.works = probes(
+      flags.quick ? Thoroughness::quick : Thoroughness::whole, most_ranks());
+  if (flags.quick) options.budget = kQuick;
+  if (!flags.budget.empty()) options.budget = parse_seconds(flags.budget);
+  if (options.budget.value <= 0 || options.budget > kLongest)
+    throw Error(fmt::format("--budget must be above 0s and up to a day, not {}",
+                            quote(flags.budget)),
+                "as 60s or 5min");
+  options.folder = flags.offload_folder.empty()
+                       ? std::filesystem::temp_directory_path().string()
+                       : flags.offload_folder;
+  options.device = load_cluster("", 1, {.gpu = "cpu"}).device.id;
+  options.date = now();
+  options.version = ZTPLAN_VERSION;
+  return options;
+}
+
+std::optional<MeasuredMachine> before(const Flags& flags) {
+  if (!flags.resume) return {};
+  if (!std::filesystem::exists(flags.output))
+    throw Error(fmt::format("there is no {} to resume", quote(flags.output)),
+                "leave out --resume");
+  return read_measured(flags.output);
+}
+
+/// Of the first file after --from-runs and the words that follow.
+std::vector<ExecutedRun> runs_of(const Flags& flags,
+                                 const MeasuredMachine& machine) {
+  std::vector<std::string> paths{flags.from_runs};
+  paths.insert(paths.end(), flags.words.begin(), flags.words.end());
+  std::vector<ExecutedRun> runs;
+  for (const std::string& path : paths) {
+    const RunFile run = read_run_file(path);
+    if (run.calibration_date != machine.date)
+      throw Error(
+          fmt::format("{} was not predicted with {}", path, flags.calibration),
+          "run it again with that --calibration");
+    runs.push_back({run.ranks, run.predicted, run.measured});
+  }
+  return runs;
+}
+
+Exit refine_calibration(const Flags& flags, Overwrite overwrite,
+                        const Console& console) {
+  if (flags.calibration.empty())
+    throw Error("which calibration did the runs have?",
+                "add --calibration FILE");
+  const MeasuredMachine known = read_measured(flags.calibration);
+  MeasuredMachine machine = refine(known, runs_of(flags, known));
+  machine.date = now();
+  write_whole(flags.output, overwrite,
+              [&](std::ostream& out) { out << to_json(machine); });
+  print(render_refinement(known, machine, flags.output, console.showing()));
+  return Exit::yes;
+}
+
+Exit run_calibrate(const Flags& flags, const Console& console) {
+  if (flags.output.empty())
+    throw Error("where does the calibration go?", "add -o FILE");
+  const Overwrite overwrite =
+      flags.force || flags.resume ? Overwrite::yes : Overwrite::no;
+  check_target(flags.output, overwrite);
+  if (!flags.from_runs.empty())
+    return refine_calibration(flags, overwrite, console);
+  if (!flags.words.empty())
+    throw Error(
+        fmt::format("calibrate does not take {}", quote(flags.words.front())),
+        "--from-runs takes files of runs");
+  const CalibrationOptions options = options_of(flags);
+  const auto known = before(flags);
+  const StopsWhenAsked stops;
+  MeasuredMachine machine;
+  {
+    ProgressLine progress(console, "probes measured");
+    machine = calibrate(options, known, stops.asked(),
+                        [&](int done, int) { progress.show(done); });
+  }
+  write_whole(flags.output, overwrite,
+              [&](std::ostream& out) { out << to_json(machine); });
+  print(render_calibration(machine, flags.output, console.showing()));
+  return machine.complete ? Exit::yes : Exit::interrupted;
+}
+
+}  // namespace
+
+const Command kCalibrate{
+    "calibrate",
+    "Measures this machine: what --calibration takes.",
+    "-o FILE [flags]",
+    {"ztplan calibrate -o machine.json",
+     "ztplan calibrate -o machine.json --quick",
+     "ztplan calibrate --from-runs runs/*.json --calibration machine.json -o "
+     "refined.json"},
+    kGroups,
+    kMostFiles,
+    run_calibrate};
+
+}  // namespace ztplan
