@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <thread>
 
@@ -212,12 +214,27 @@ void check_noise(const Demand& demand, const Sample& sample) {
       "stop what else runs here and measure again");
 }
 
-void check_same(const MeasuredMachine& machine, const MeasuredMachine& before) {
-  if (before.processor == machine.processor && before.cores == machine.cores)
+void check_here(const MeasuredMachine& machine) {
+  if (machine.processor == processor_name() &&
+      machine.cores == processor_cores())
     return;
-  throw Error(fmt::format("the calibration to resume is of {} with {} cores",
-                          before.processor, before.cores),
-              "write another file");
+  throw Error(fmt::format("the calibration is of {} with {} cores, this is {} "
+                          "with {}",
+                          machine.processor, machine.cores, processor_name(),
+                          processor_cores()),
+              "measure this machine into a file of its own");
+}
+
+/// Of each probe the works that the machine has samples of, in their order.
+std::map<std::string, std::vector<const Work*>> known_works(
+    const MeasuredMachine& machine, const std::vector<Work>& works) {
+  std::map<std::string, std::vector<const Work*>> known;
+  for (const Work& work : works) {
+    const Demand demand = demand_of(work);
+    if (find_sample(machine, demand) != nullptr)
+      known[demand.probe].push_back(&work);
+  }
+  return known;
 }
 
 }  // namespace
@@ -250,7 +267,7 @@ MeasuredMachine calibrate(const CalibrationOptions& options,
   machine.cores = processor_cores();
   machine.date = options.date;
   machine.version = options.version;
-  if (before) check_same(machine, *before);
+  if (before) check_here(*before);
   const int all = static_cast<int>(options.works.size());
   const Seconds each = options.budget / static_cast<double>(all);
   std::map<std::string, std::vector<Sample>> samples;
@@ -274,6 +291,33 @@ MeasuredMachine calibrate(const CalibrationOptions& options,
   for (auto& [probe, measured] : samples)
     machine.curves[probe] = fit_curve(std::move(measured));
   return machine;
+}
+
+bool Drift::holds() const {
+  return std::abs(std::log(now / before)) <= std::log1p(allowed);
+}
+
+std::vector<Drift> measure_drift(const MeasuredMachine& machine,
+                                 const CalibrationOptions& options,
+                                 const std::atomic<bool>& stop) {
+  // Two calibrations of an idle machine differ by so much anyhow.
+  constexpr double kLeastAllowed = 0.1;
+  check_here(machine);
+  std::vector<Drift> drifts;
+  const auto known = known_works(machine, options.works);
+  const Seconds each =
+      options.budget /
+      static_cast<double>(std::max<std::size_t>(1, known.size()));
+  for (const auto& [probe, works] : known) {
+    if (stop) break;
+    const Work& work = *works[works.size() / 2];
+    const Sample& sample = *find_sample(machine, demand_of(work));
+    const double repeats = std::sqrt(sample.high / sample.low) - 1;
+    drifts.push_back(
+        {probe, sample.median, try_work(work, options, each).median,
+         std::max({kLeastAllowed, repeats, machine.curves.at(probe).spread})});
+  }
+  return drifts;
 }
 
 }  // namespace ztplan

@@ -36,4 +36,18 @@ MeasuredMachine calibrate(const CalibrationOptions& options,
                           const std::atomic<bool>& stop,
                           const std::function<void(int, int)>& report);
 
+/// One probe measured again.
+struct Drift {
+  std::string probe;
+  Seconds before, now;  // medians at one size
+  double allowed = 0;   // now lies within 1 + allowed of before where it holds
+  bool holds() const;
+};
+
+/// Measures a middle size of every curve again that `options.works` have a work
+/// for. Ends early where `*stop` is set. Throws `Error` for another processor.
+std::vector<Drift> measure_drift(const MeasuredMachine& machine,
+                                 const CalibrationOptions& options,
+                                 const std::atomic<bool>& stop);
+
 }  // namespace ztplan

@@ -92,9 +92,30 @@ Exit refine_calibration(const Flags& flags, Overwrite overwrite,
   return Exit::yes;
 }
 
+/// It holds where nine of ten probes do.
+Exit check_calibration(const Flags& flags, const Console& console) {
+  constexpr double kMost = 0.1;  // of probes may have moved
+  const MeasuredMachine machine = read_measured(flags.check_file);
+  const StopsWhenAsked stops;
+  const std::vector<Drift> drifts =
+      measure_drift(machine, options_of(flags), stops.asked());
+  if (stops.asked()) return Exit::interrupted;
+  std::vector<MovedProbe> moved;
+  for (const Drift& drift : drifts)
+    if (!drift.holds()) moved.push_back({drift.probe, drift.before, drift.now});
+  print(render_drift({flags.check_file, static_cast<int>(drifts.size()), moved},
+                     console.showing()));
+  const double share =
+      static_cast<double>(moved.size()) /
+      static_cast<double>(std::max<std::size_t>(1, drifts.size()));
+  return share <= kMost ? Exit::yes : Exit::deviates;
+}
+
 Exit run_calibrate(const Flags& flags, const Console& console) {
+  if (!flags.check_file.empty()) return check_calibration(flags, console);
   if (flags.output.empty())
-    throw Error("where does the calibration go?", "add -o FILE");
+    throw Error("where does the calibration go?",
+                "add -o FILE, or --check FILE");
   const Overwrite overwrite =
       flags.force || flags.resume ? Overwrite::yes : Overwrite::no;
   check_target(flags.output, overwrite);
@@ -124,9 +145,9 @@ Exit run_calibrate(const Flags& flags, const Console& console) {
 const Command kCalibrate{
     "calibrate",
     "Measures this machine: what --calibration takes.",
-    "-o FILE [flags]",
+    "-o FILE | --check FILE [flags]",
     {"ztplan calibrate -o machine.json",
-     "ztplan calibrate -o machine.json --quick",
+     "ztplan calibrate --check machine.json",
      "ztplan calibrate --from-runs runs/*.json --calibration machine.json -o "
      "refined.json"},
     kGroups,

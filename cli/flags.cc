@@ -239,6 +239,8 @@ constexpr Flag kCalibrate[] = {
     text("--offload-folder", "FOLDER",
          "of a drive, for offload=nvme (default: the temporary one)",
          &Flags::offload_folder),
+    text("--check", "FILE", "instead: whether a calibration still holds",
+         &Flags::check_file),
     text("--from-runs", "FILES",
          "instead: learn from what ztplan run --json printed",
          &Flags::from_runs),

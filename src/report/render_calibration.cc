@@ -75,6 +75,21 @@ std::string refinement_json(const MeasuredMachine& before,
   return json.take();
 }
 
+std::string drift_json(const DriftAnswer& answer) {
+  JsonWriter json(JsonWriter::Layout::indented);
+  json.begin_object().field("schema", "ztplan.drift/1");
+  json.field("file", answer.path).field("probes", answer.probes);
+  json.key("moved").begin_array();
+  for (const MovedProbe& moved : answer.moved)
+    json.begin_object()
+        .field("probe", moved.probe)
+        .field("before_seconds", moved.before)
+        .field("now_seconds", moved.now)
+        .end_object();
+  json.end_array().end_object();
+  return json.take();
+}
+
 }  // namespace
 
 std::string render_calibration(const MeasuredMachine& machine,
@@ -115,6 +130,24 @@ std::string render_refinement(const MeasuredMachine& before,
   if (showing.format == Format::md) return render_markdown(table);
   return fmt::format("{} from {} runs, four of five within {}\n{}", path,
                      after.runs, percent(after.run_spread), render_text(table));
+}
+
+std::string render_drift(const DriftAnswer& answer, const Showing& showing) {
+  if (showing.format == Format::json) return drift_json(answer);
+  Table table{{{"moved"},
+               {"before", Align::right},
+               {"now", Align::right},
+               {"ratio", Align::right}},
+              {}};
+  for (const MovedProbe& moved : answer.moved)
+    table.rows.push_back({moved.probe, text(moved.before), text(moved.now),
+                          fmt::format("{:.2f}", moved.now / moved.before)});
+  if (showing.format == Format::csv) return render_csv(table);
+  if (showing.format == Format::md) return render_markdown(table);
+  return fmt::format("{}: {} of {} probes came out as before\n{}", answer.path,
+                     answer.probes - static_cast<int>(answer.moved.size()),
+                     answer.probes,
+                     answer.moved.empty() ? "" : render_text(table));
 }
 
 }  // namespace ztplan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/answer.h"
 #include "spec/measured.h"
@@ -16,5 +17,17 @@ std::string render_calibration(const MeasuredMachine& machine,
 std::string render_refinement(const MeasuredMachine& before,
                               const MeasuredMachine& after,
                               const std::string& path, const Showing& showing);
+
+struct MovedProbe {
+  std::string probe;
+  Seconds before, now;
+};
+/// Probes that were measured again, and those that came out otherwise.
+struct DriftAnswer {
+  std::string path;
+  int probes = 0;
+  std::vector<MovedProbe> moved;
+};
+std::string render_drift(const DriftAnswer& answer, const Showing& showing);
 
 }  // namespace ztplan
