@@ -184,6 +184,7 @@ std::vector<double> time_sharing(int most) {
   double alone = 0;
   for (int ranks = 1; ranks <= most; ++ranks) {
     std::vector<double> tries;
+    tries.reserve(kTries);
     for (int i = 0; i < kTries; ++i) tries.push_back(rate_together(ranks));
     const double rate = summary_of(std::move(tries)).median.value;
     if (ranks == 1) alone = rate;

@@ -91,11 +91,11 @@ TEST_CASE("calibrate measures each probe once and goes on from a file") {
   CHECK(whole.complete);
   CHECK(whole.curves.size() == 7);
   CHECK(whole.sharing.front() == 1);
-  for (const auto& [probe, curve] : whole.curves) {
-    CAPTURE(probe);
-    REQUIRE(curve.samples.size() == 1);
-    CHECK(curve.samples[0].repeats >= 10);
-    CHECK(curve.samples[0].low.value > 0);
+  for (const auto& measured : whole.curves) {
+    CAPTURE(measured.first);
+    REQUIRE(measured.second.samples.size() == 1);
+    CHECK(measured.second.samples[0].repeats >= 10);
+    CHECK(measured.second.samples[0].low.value > 0);
   }
   const MeasuredMachine none = measure({}, stopped, reports);
   CHECK_FALSE(none.complete);
