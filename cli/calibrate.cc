@@ -12,13 +12,16 @@
 #include "base/error.h"
 #include "base/quantity_text.h"
 #include "base/quote.h"
+#include "calibrate/group_logs.h"
 #include "calibrate/probes.h"
 #include "calibrate/refine.h"
 #include "cli/command.h"
 #include "cli/stop.h"
+#include "interop/nccl_tests.h"
 #include "interop/run_file.h"
 #include "report/render_calibration.h"
 #include "spec/catalog.h"
+#include "step/demand.h"
 
 namespace ztplan {
 namespace {
@@ -61,13 +64,18 @@ std::optional<MeasuredMachine> before(const Flags& flags) {
   return read_measured(flags.output);
 }
 
-/// Of the first file after --from-runs and the words that follow.
+/// A flag's own, and the words that follow.
+std::vector<std::string> paths_of(const std::string& first,
+                                  const Flags& flags) {
+  std::vector<std::string> paths{first};
+  paths.insert(paths.end(), flags.words.begin(), flags.words.end());
+  return paths;
+}
+
 std::vector<ExecutedRun> runs_of(const Flags& flags,
                                  const MeasuredMachine& machine) {
-  std::vector<std::string> paths{flags.from_runs};
-  paths.insert(paths.end(), flags.words.begin(), flags.words.end());
   std::vector<ExecutedRun> runs;
-  for (const std::string& path : paths) {
+  for (const std::string& path : paths_of(flags.from_runs, flags)) {
     const RunFile run = read_run_file(path);
     if (run.calibration_date != machine.date)
       throw Error(
@@ -89,6 +97,53 @@ Exit refine_calibration(const Flags& flags, Overwrite overwrite,
   write_whole(flags.output, overwrite,
               [&](std::ostream& out) { out << to_json(machine); });
   print(render_refinement(known, machine, flags.output, console.showing()));
+  return Exit::yes;
+}
+
+/// What the logs are added to: a calibration of the device, or none yet.
+MeasuredMachine machine_of_logs(const Flags& flags) {
+  if (flags.gpu.empty())
+    throw Error("which GPU are the logs of?", "add --gpu NAME");
+  const std::string device = load_cluster("", 1, {.gpu = flags.gpu}).device.id;
+  MeasuredMachine machine;
+  if (!flags.calibration.empty()) {
+    machine = read_measured(flags.calibration);
+    if (machine.device != device)
+      throw Error(fmt::format("{} is of {}, the logs of {}", flags.calibration,
+                              machine.device, device),
+                  "leave out --calibration");
+  }
+  machine.device = device;
+  if (machine.processor.empty()) machine.processor = "nccl-tests";
+  machine.cores = std::max(1, machine.cores);
+  machine.date = now();
+  machine.version = ZTPLAN_VERSION;
+  return machine;
+}
+
+Exit import_nccl_tests(const Flags& flags, Overwrite overwrite,
+                       const Console& console) {
+  MeasuredMachine machine = machine_of_logs(flags);
+  std::vector<GroupLog> logs;
+  for (const std::string& path : paths_of(flags.nccl_tests, flags)) {
+    const NcclLog log = read_nccl_tests(path);
+    if (log.ranks % log.nodes != 0)
+      throw Error(fmt::format("{}: {} ranks on {} nodes are not even", path,
+                              log.ranks, log.nodes),
+                  "run the test with as many ranks on each node");
+    GroupLog group{
+        path, collective_probe(log.op, log.nodes, log.ranks / log.nodes), {}};
+    for (const NcclRow& row : log.rows)
+      group.rows.push_back({static_cast<double>(row.bytes.value), row.seconds});
+    logs.push_back(std::move(group));
+  }
+  add_logs(machine, logs);
+  for (const GroupLog& slow : slow_logs(logs))
+    note(fmt::format("slow: {} takes over 1.25 of the median of its like\n",
+                     slow.name));
+  write_whole(flags.output, overwrite,
+              [&](std::ostream& out) { out << to_json(machine); });
+  print(render_calibration(machine, flags.output, console.showing()));
   return Exit::yes;
 }
 
@@ -119,12 +174,14 @@ Exit run_calibrate(const Flags& flags, const Console& console) {
   const Overwrite overwrite =
       flags.force || flags.resume ? Overwrite::yes : Overwrite::no;
   check_target(flags.output, overwrite);
+  if (!flags.nccl_tests.empty())
+    return import_nccl_tests(flags, overwrite, console);
   if (!flags.from_runs.empty())
     return refine_calibration(flags, overwrite, console);
   if (!flags.words.empty())
     throw Error(
         fmt::format("calibrate does not take {}", quote(flags.words.front())),
-        "--from-runs takes files of runs");
+        "--from-runs and --import-nccl-tests take files");
   const CalibrationOptions options = options_of(flags);
   const auto known = before(flags);
   const StopsWhenAsked stops;

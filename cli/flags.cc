@@ -241,10 +241,14 @@ constexpr Flag kCalibrate[] = {
          &Flags::offload_folder),
     text("--check", "FILE", "instead: whether a calibration still holds",
          &Flags::check_file),
+    text("--import-nccl-tests", "LOGS",
+         "instead: collectives of --gpu, as nccl-tests printed them",
+         &Flags::nccl_tests),
+    text("--gpu", "NAME", "that those logs are of", &Flags::gpu),
     text("--from-runs", "FILES",
          "instead: learn from what ztplan run --json printed",
          &Flags::from_runs),
-    text("--calibration", "FILE", "that those runs were predicted with",
+    text("--calibration", "FILE", "that runs had, or that logs are added to",
          &Flags::calibration),
 };
 

@@ -28,7 +28,7 @@ struct Flags {
   std::string data, steps, seed, learning_rate, warmup, weight_decay, clip;
   std::string device, offload_folder, checkpoint, save_every, keep, tokenizer;
   std::string weights, save_weights, patience;
-  std::string budget, from_runs, check_file;
+  std::string budget, from_runs, check_file, nccl_tests;
   bool quick = false, resume = false;
   std::string format, color;
   bool strict = false, over_time = false, force = false;

@@ -154,23 +154,24 @@ TEST_CASE("runs stretch a step by what was learnt for its ranks") {
 
 TEST_CASE("a measured price is its curve's, within its spread, or none") {
   const World world(2);
-  Calibration calibration = world.question.calibration;
+  const Calibration& calibration = world.question.calibration;
+  const auto measured = [&](const Work& work, const Calibration& by) {
+    return measured_price(work, {world.question.cluster, by});
+  };
   const Work product = Matmul{8, 8, 8, 3, Precision::fp32};
-  CHECK(measured_price(product, calibration)->value == doctest::Approx(3e-3));
-  CHECK_FALSE(measured_price(Matmul{8, 8, 8, 1, Precision::bf16}, calibration));
+  CHECK(measured(product, calibration)->value == doctest::Approx(3e-3));
+  CHECK_FALSE(measured(Matmul{8, 8, 8, 1, Precision::bf16}, calibration));
   const double slow =
-      measured_price(product, moved(calibration, Input::products, End::slow))
-          ->value;
+      measured(product, moved(calibration, Input::products, End::slow))->value;
   const double fast =
-      measured_price(product, moved(calibration, Input::products, End::fast))
-          ->value;
+      measured(product, moved(calibration, Input::products, End::fast))->value;
   CHECK(slow == doctest::Approx(4.5e-3));
   CHECK(fast == doctest::Approx(2e-3));
-  CHECK(measured_price(product, slowed(calibration, 0.5))->value ==
+  CHECK(measured(product, slowed(calibration, 0.5))->value ==
         doctest::Approx(6e-3));
   // Groups of four were not measured: those of two, in proportion.
   const auto reduced = [&](int ranks) {
-    return measured_price(
+    return measured(
                Collective{CollectiveOp::all_reduce, {ranks, 1}, Bytes{1000}},
                calibration)
         ->value;

@@ -25,7 +25,10 @@ Seconds step_of(const JsonView& costs) {
 
 RunFile read_run_file(const std::string& path) {
   constexpr Bytes kMost{64 * kMiB};
-  const std::string text = read_file(path, kMost);
+  return parse_run_file(read_file(path, kMost), path);
+}
+
+RunFile parse_run_file(std::string_view text, const std::string& path) {
   const JsonView end = JsonView::parse(last_line(text), path);
   if (!end.is_object() || !end.has("schema") ||
       end.at("schema").string() != "ztplan.run/1")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/units.h"
 
@@ -16,5 +17,7 @@ struct RunFile {
 /// The last line of a file of lines of JSON. Throws `Error` with the path where
 /// it is not the end of a run that made a step.
 RunFile read_run_file(const std::string& path);
+/// Of a file's text.
+RunFile parse_run_file(std::string_view text, const std::string& path);
 
 }  // namespace ztplan

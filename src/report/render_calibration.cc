@@ -34,6 +34,7 @@ Table table_of(const MeasuredMachine& machine) {
 }
 
 std::string sharing_line(const MeasuredMachine& machine) {
+  if (machine.sharing.empty()) return {};
   std::string line = "ranks at once    time of each over the time alone:";
   for (std::size_t i = 0; i < machine.sharing.size(); ++i)
     line += fmt::format(" {}: {:.2f}", i + 1, machine.sharing[i]);
@@ -108,7 +109,9 @@ std::string render_calibration(const MeasuredMachine& machine,
   }
   return fmt::format("{} of {}, {} cores{}\n{}{}", path, machine.processor,
                      machine.cores,
-                     machine.complete ? "" : ", interrupted: --resume goes on",
+                     machine.complete || machine.sharing.empty()
+                         ? ""
+                         : ", interrupted: --resume goes on",
                      sharing_line(machine), render_text(table));
 }
 

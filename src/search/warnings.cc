@@ -75,13 +75,18 @@ class Warner {
     const int passes =
         std::min(shortest_walk(s_), micro_batches(s_, q_.workload));
     const StepGraph graph = build_step(setting, *plan_.engine, s_, passes);
-    const std::vector<std::string> probes =
-        unmeasured(graph.recipes(), q_.calibration);
+    std::vector<std::string> probes =
+        unmeasured(graph.recipes(), {q_.cluster, q_.calibration});
     if (probes.empty()) return;
+    constexpr std::size_t kNamed = 3;
+    const std::size_t all = probes.size();
+    probes.resize(std::min(kNamed, all));
     warn(Severity::advice, "not-measured",
-         fmt::format("the calibration has no {}: the time of such works is "
-                     "assumed",
-                     fmt::join(probes, ", ")),
+         fmt::format(
+             "the calibration has no {}{}: the time of such works is "
+             "assumed",
+             fmt::join(probes, ", "),
+             all > kNamed ? fmt::format(" and {} more", all - kNamed) : ""),
          "ztplan calibrate, without --quick, on the machine itself",
          "docs/calibration.md");
   }

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/json_writer.h"
 
 namespace ztplan {
@@ -194,7 +193,10 @@ double step_factor(const MeasuredMachine& machine, int ranks) {
 }
 
 MeasuredMachine read_measured(const std::string& path) {
-  const JsonView file = JsonView::load(path);
+  return parse_measured(JsonView::load(path));
+}
+
+MeasuredMachine parse_measured(const JsonView& file) {
   check_schema(file);
   file.allow_only({"schema", "device", "processor", "cores", "date", "version",
                    "complete", "sharing", "curves", "step_factors", "runs",

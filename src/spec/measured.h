@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/units.h"
 
 namespace ztplan {
@@ -58,8 +59,9 @@ double sharing(const MeasuredMachine& machine, int ranks);
 /// Of a step of `ranks`; past those that ran it is the last one's.
 double step_factor(const MeasuredMachine& machine, int ranks);
 
-/// Throws `Error` with the path and the place: not a calibration, a newer
-/// schema, a number that cannot be.
+/// Throws `Error` with the place: not a calibration, a newer schema, a number
+/// that cannot be.
+MeasuredMachine parse_measured(const JsonView& file);
 MeasuredMachine read_measured(const std::string& path);
 std::string to_json(const MeasuredMachine& machine);
 

@@ -67,9 +67,8 @@ Demand demand(const Stream& w) {
 }
 
 Demand demand(const Collective& w) {
-  return {fmt::format("{}/{}", name_of(w.op), ranks_of(w)),
-          {1, of(w.bytes)},
-          Input::links};
+  return {
+      collective_probe(w.op, 1, ranks_of(w)), {1, of(w.bytes)}, Input::links};
 }
 
 Demand demand(const Transfer& w) {
@@ -84,6 +83,11 @@ Demand demand(const HostAdam& w) {
 
 Demand demand_of(const Work& work) {
   return std::visit([](const auto& kind) { return demand(kind); }, work);
+}
+
+std::string collective_probe(CollectiveOp op, int nodes, int per_node) {
+  return nodes > 1 ? fmt::format("{}/{}x{}", name_of(op), nodes, per_node)
+                   : fmt::format("{}/{}", name_of(op), per_node);
 }
 
 int ranks_of(const Work& work) {

@@ -11,7 +11,7 @@
 namespace ztplan {
 
 struct Demand {
-  std::string probe;          // "product/fp32", "all_reduce/4"
+  std::string probe;          // "product/fp32", "all_reduce/4": of one node
   std::vector<double> sizes;  // the first is the number of starts
   Input input = Input::products;
 };
@@ -24,5 +24,9 @@ Demand demand_of(const Work& work);
 
 /// Ranks that take part.
 int ranks_of(const Work& work);
+
+/// "all_reduce/8" of ranks inside one node, "all_reduce/2x8" of `nodes` nodes
+/// with as many ranks in each.
+std::string collective_probe(CollectiveOp op, int nodes, int per_node);
 
 }  // namespace ztplan

@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "spec/calibration.h"
 #include "step/recipe.h"
+#include "time/price.h"
 
 namespace ztplan {
 
 /// Nothing where the calibration has no curve of such a work. Of ranks that
 /// share cores, the time one alone would take. A group of another size is taken
-/// as the nearest one measured, in proportion to its ranks.
-std::optional<Seconds> measured_price(const Work& work,
-                                      const Calibration& calibration);
+/// as the nearest one measured: inside a node by its ranks, across nodes with
+/// as many ranks in each by its nodes.
+std::optional<Seconds> measured_price(const Work& work, const Machine& machine);
 
 /// Probes that the works of `recipes` ask for and the calibration has no curve
 /// of, in order; none without a measured machine.
 std::vector<std::string> unmeasured(std::span<const Recipe> recipes,
-                                    const Calibration& calibration);
+                                    const Machine& machine);
 
 }  // namespace ztplan
