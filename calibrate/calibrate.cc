@@ -194,11 +194,10 @@ std::vector<double> time_sharing(int most) {
   return shared;
 }
 
-const Sample* find_sample(const std::optional<MeasuredMachine>& before,
+const Sample* find_sample(const MeasuredMachine& machine,
                           const Demand& demand) {
-  if (!before) return nullptr;
-  const auto curve = before->curves.find(demand.probe);
-  if (curve == before->curves.end()) return nullptr;
+  const auto curve = machine.curves.find(demand.probe);
+  if (curve == machine.curves.end()) return nullptr;
   const auto& samples = curve->second.samples;
   const auto at = std::ranges::find(samples, demand.sizes, &Sample::sizes);
   return at == samples.end() ? nullptr : &*at;
@@ -272,14 +271,15 @@ MeasuredMachine calibrate(const CalibrationOptions& options,
   const int all = static_cast<int>(options.works.size());
   const Seconds each = options.budget / static_cast<double>(all);
   std::map<std::string, std::vector<Sample>> samples;
+  if (before)
+    for (const auto& [probe, curve] : before->curves)
+      samples[probe] = curve.samples;
   machine.sharing = time_sharing(most_ranks());
   int done = 0;
   for (const Work& work : options.works) {
     if (stop) break;
     const Demand demand = demand_of(work);
-    if (const Sample* known = find_sample(before, demand)) {
-      samples[demand.probe].push_back(*known);
-    } else {
+    if (!before || find_sample(*before, demand) == nullptr) {
       const Trials trials = try_work(work, options, each);
       const Sample sample{demand.sizes, trials.low, trials.median, trials.high,
                           trials.repeats};

@@ -199,16 +199,15 @@ Exit run_calibrate(const Flags& flags, const Console& console) {
 
 }  // namespace
 
-const Command kCalibrate{
-    "calibrate",
-    "Measures this machine: what --calibration takes.",
-    "-o FILE | --check FILE [flags]",
-    {"ztplan calibrate -o machine.json",
-     "ztplan calibrate --check machine.json",
-     "ztplan calibrate --from-runs runs/*.json --calibration machine.json -o "
-     "refined.json"},
-    kGroups,
-    kMostFiles,
-    run_calibrate};
+const Command kCalibrate{"calibrate",
+                         "Measures this machine: what --calibration takes.",
+                         "-o FILE | --check FILE [flags]",
+                         {"ztplan calibrate -o machine.json",
+                          "ztplan calibrate --check machine.json",
+                          "ztplan calibrate --from-runs r/*.json --calibration "
+                          "m.json -o refined.json"},
+                         kGroups,
+                         kMostFiles,
+                         run_calibrate};
 
 }  // namespace ztplan

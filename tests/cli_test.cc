@@ -85,7 +85,7 @@ TEST_CASE("the first screen of plan fits 24 lines of 80 columns") {
 
 TEST_CASE("help leads with examples and fits 80 columns") {
   for (const char* command : {"plan", "memory", "simulate", "explain", "models",
-                              "hardware", "validate", "version"}) {
+                              "hardware", "validate", "version", "calibrate"}) {
     CAPTURE(std::string(command));
     const auto lines =
         lines_of(run_line(std::string(command) + " --help", ".").output);
