@@ -87,8 +87,7 @@ Seconds channel_start(Channel channel) {
 }  // namespace
 
 Seconds price(const Work& work, const Machine& machine) {
-  if (const auto seconds = measured_price(work, machine))
-    return *seconds;
+  if (const auto seconds = measured_price(work, machine)) return *seconds;
   return std::visit(
       [&machine](const auto& kind) { return assumed_price(kind, machine); },
       work);
