@@ -43,7 +43,7 @@ constexpr const char* kRows =
     "     8388608       2097152     float     sum      -1    162.1   51.75   "
     "90.56      0    161.0   52.10   91.18      0\n";
 
-const char* kJson = R"({
+constexpr const char* kJson = R"({
   "version": 3, "start_time": "a", "end_time": "b",
   "args": ["./build/all_gather_perf", "-b", "1M"], "env": [],
   "nccl_version": 22703,

@@ -31,22 +31,23 @@ bool fails_now() {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the
-// linker's names.
+// The names that ld's --wrap gives to a function and to its replacement.
 extern "C" {
-ssize_t __real_write(int file, const void* data, size_t size);
-int __real_fsync(int file);
-int __real_rename(const char* from, const char* to);
+ssize_t real_write(int file, const void* data, size_t size) asm("__real_write");
+int real_fsync(int file) asm("__real_fsync");
+int real_rename(const char* from, const char* to) asm("__real_rename");
+ssize_t wrap_write(int file, const void* data, size_t size) asm("__wrap_write");
+int wrap_fsync(int file) asm("__wrap_fsync");
+int wrap_rename(const char* from, const char* to) asm("__wrap_rename");
 
-ssize_t __wrap_write(int file, const void* data, size_t size) {
-  return fails_now() ? -1 : __real_write(file, data, size);
+ssize_t wrap_write(int file, const void* data, size_t size) {
+  return fails_now() ? -1 : real_write(file, data, size);
 }
-int __wrap_fsync(int file) { return fails_now() ? -1 : __real_fsync(file); }
-int __wrap_rename(const char* from, const char* to) {
-  return fails_now() ? -1 : __real_rename(from, to);
+int wrap_fsync(int file) { return fails_now() ? -1 : real_fsync(file); }
+int wrap_rename(const char* from, const char* to) {
+  return fails_now() ? -1 : real_rename(from, to);
 }
 }
-// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace ztplan {
 
